@@ -308,9 +308,7 @@ def test_models_with_and_without_sink_can_be_subtracted(model, bounded):
     np.testing.assert_allclose(apart.weights[:, 2], other.attention_map[:, 2], atol=1e-6)
     np.testing.assert_array_equal(apart.weights, -one.difference(other).weights)
     assert "more in bounded" in other.plot_difference(one, ("bounded", "soft")).svg
-    with pytest.raises(
-        DataError, match="word 2 of the translation: it is 'B' in this one, it is 'C' in the other"
-    ):
+    with pytest.raises(DataError, match="word 2 of the translation is 'B' in this one and 'C' in the other"):
         one.difference(bounded.score("a b", "A C"))
 
 

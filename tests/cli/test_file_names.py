@@ -93,7 +93,6 @@ def test_pages_show_any_name(model: Path, files) -> None:
         "average new {model}",
         "average {0} MODEL",
         "export MODEL -o {0}",
-        "generate {model} --prompt x",
         "train {0}.toml",
         "train run.toml --output-dir {0}",
         "train run.toml data.cache_dir={0}",

@@ -22,15 +22,6 @@ from regard.plot.figure import Figure
 from regard.plot.heatmap import maps_and_differences
 from regard.text.links import GoldLinks, check_links
 
-__all__ = [
-    "AttentionAnalysis",
-    "AttentionOptions",
-    "LineMaps",
-    "ModelAttention",
-    "analyze_attention",
-    "perplexity_of",
-]
-
 _MAX_FIGURE_TOKENS = 30  # maximum number of target tokens of a line that is chosen automatically for a figure
 _DIGITS = 6  # decimals of attention weights in JSON
 

@@ -35,14 +35,6 @@ from regard.plot.figure import Figure
 from regard.text.links import Links, format_links
 from regard.text.vocabulary import SPECIAL_TOKENS, UNK
 
-__all__ = [
-    "ErrorAnalysis",
-    "SentenceErrors",
-    "analyze_errors",
-    "count_errors",
-    "sentence_from_result",
-]
-
 _DIGITS = 6  # decimals of attention in JSON
 
 

@@ -27,8 +27,6 @@ from regard.plot.analyses import faithfulness_chart
 from regard.plot.figure import Figure
 from regard.types import Bool, Float
 
-__all__ = ["FaithfulnessAnalysis", "MapFaithfulness", "ModelFaithfulness", "analyze_faithfulness"]
-
 MAP_METHODS: tuple[MapMethod, ...] = get_args(MapMethod)
 
 

@@ -15,17 +15,6 @@ if TYPE_CHECKING:
     from regard.data.text import TextSide
     from regard.generation.base import BaseTranslator
 
-__all__ = [
-    "Linker",
-    "ParallelText",
-    "Progress",
-    "System",
-    "check_names",
-    "line_words",
-    "no_progress",
-    "read_gold",
-]
-
 _T = TypeVar("_T")
 _MAX_UNKNOWN_SHARE = 0.3  # a note is made if more than this share of the words is unknown to the aligner
 

@@ -21,8 +21,6 @@ from regard.plot.analyses import length_chart
 from regard.plot.figure import Figure
 from regard.text.links import Links
 
-__all__ = ["LengthAnalysis", "LengthOptions", "SystemLengths", "analyze_length"]
-
 
 @dataclass(frozen=True)
 class LengthOptions:

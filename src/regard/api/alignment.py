@@ -33,15 +33,6 @@ from regard.text.paths import check_outputs
 from regard.text.reading import InvalidJsonError, parse_json
 from regard.text.words import split_whitespace
 
-__all__ = [
-    "Aligner",
-    "Alignments",
-    "align",
-    "align_files",
-    "aligner_config",
-    "convert_tables",
-]
-
 
 @dataclass(frozen=True, repr=False)
 class Alignments(SequenceResult[np.ndarray]):

@@ -19,8 +19,6 @@ from regard.metrics.attention import AttentionStatistics
 from regard.metrics.by_length import LengthScores, SystemScore
 from regard.plot.style import clip_label, printable
 
-__all__ = ["attention_tables", "error_lines", "faithfulness_tables", "format_errors", "length_tables"]
-
 _LEGEND = "[word]: dropped or repeated; attention/fertility, +: more than its fertility or twice the mean"
 
 _LINE_WIDTH = 100  # line width in cells if the output is not a terminal

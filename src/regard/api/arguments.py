@@ -11,20 +11,6 @@ from regard.text.corpus import clean_line, read_lines
 from regard.text.links import GoldLinks, Links, check_links
 from regard.text.words import split_whitespace
 
-__all__ = [
-    "LinkSource",
-    "NamedText",
-    "TextSource",
-    "check_num_lines",
-    "check_rows",
-    "check_texts",
-    "count_words",
-    "parallel_text",
-    "read_links",
-    "read_parallel",
-    "reference_sets",
-]
-
 TextSource = Path | str | Iterable[str]
 """A text: a file with one sentence per line, or the sentences."""
 LinkSource = Path | str | Iterable[Any]

@@ -35,8 +35,6 @@ from regard.metrics.base import METRICS, MetricInput, bootstrap, paired_bootstra
 from regard.metrics.translation import looks_tokenized
 from regard.text.links import GoldLinks, Links, parse_gold_links, parse_links
 
-__all__ = ["Evaluation", "EvaluationOptions", "evaluate", "evaluate_links", "tokenized_notes"]
-
 
 def evaluate(
     hypotheses: TextSource | None = None,

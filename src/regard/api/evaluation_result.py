@@ -13,8 +13,6 @@ from regard.errors import UsageError
 from regard.metrics.base import Estimate
 from regard.metrics.translation import check_tokenizer
 
-__all__ = ["Evaluation", "EvaluationOptions", "LinkEvaluation", "MetricScore", "SystemComparison"]
-
 
 @dataclass(frozen=True)
 class EvaluationOptions:

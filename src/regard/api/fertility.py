@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from regard.training.fertility import PredictorScore
     from regard.training.trainer import TrainingResult
 
-__all__ = ["PredictorTraining", "SourceFertilities", "fertilities", "train_fertility_predictor"]
-
 _Tokenize = Callable[[str], list[str]]
 _Text = tuple[TextSource, Any]
 """A text: the source sentences, and their translations or their word links."""

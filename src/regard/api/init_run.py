@@ -30,8 +30,6 @@ from regard.text.reading import open_regular_file
 from regard.text.text_survey import TextSurvey, survey_pairs
 from regard.training.run_config import RunConfig
 
-__all__ = ["InitializedRun", "RunPlan", "init_run", "plan_run", "render_run"]
-
 MIN_PAIRS = 50
 """Number of training pairs below which no run is written."""
 MAX_VALID_PAIRS, MIN_VALID_PAIRS, VALID_SHARE = 1_000, 10, 20

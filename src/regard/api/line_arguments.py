@@ -13,8 +13,6 @@ from regard.generation.lines import Line, user_fertilities
 from regard.generation.linking import tokens_to_words
 from regard.text.words import normalize_whitespace
 
-__all__ = ["WordFertilities", "input_lines"]
-
 FertilityBounds = float | tuple[float | None, float | None]
 """Maximum attention that a word may receive, or (minimum, maximum), where None keeps the default."""
 WordFertilities = Mapping[str, FertilityBounds] | Sequence[FertilityBounds | None]

@@ -9,8 +9,6 @@ from regard.errors import UsageError
 if TYPE_CHECKING:
     from regard.generation.base import BaseTranslator
 
-__all__ = ["load_translator"]
-
 
 def load_translator(
     directories: Sequence[Path],

@@ -29,8 +29,6 @@ from regard.text.files import open_atomic
 from regard.text.links import GoldLinks, check_links
 from regard.text.paths import check_outputs
 
-__all__ = ["ReportOptions", "report", "report_check"]
-
 _log = logging.getLogger(__name__)
 
 

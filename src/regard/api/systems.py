@@ -26,8 +26,6 @@ from regard.generation.base import FileTranslator
 from regard.runs.description import CONFIG_FILE
 from regard.text.paths import check_link
 
-__all__ = ["FEW_PAIRS", "Companions", "load_systems", "lock_models", "name_models", "single_model"]
-
 FEW_PAIRS = 10_000
 """Number of training pairs below which marks of errors are of doubtful precision."""
 

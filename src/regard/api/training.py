@@ -17,7 +17,7 @@ from regard.data.dataset import PreparedData, prepare_data
 from regard.errors import DataError, UsageError
 from regard.generation.tune_penalties import PenaltyTuningOptions, PenaltyTuningResult, tune_penalties
 from regard.runs.description import CONFIG_FILE, END_MARKER, listed_plugins
-from regard.runs.loading import average_models
+from regard.runs.loading import average_models as average_models
 from regard.text.files import write_atomic
 from regard.text.paths import check_outputs
 from regard.training.display import preparation_progress
@@ -25,14 +25,6 @@ from regard.training.run import run_training
 from regard.training.run_config import RunConfig, read_run_config
 from regard.training.run_context import Callback
 from regard.training.trainer import TrainingResult
-
-__all__ = [
-    "average_models",
-    "describe_options",
-    "prepare",
-    "train",
-    "tune",
-]
 
 Pairs = Iterable[tuple[str, str]]
 

@@ -30,8 +30,6 @@ from regard.text.corpus import CorpusConfig, decode_lines, read_lines, read_pair
 from regard.text.reading import InvalidJsonError, parse_json
 from regard.text.vocabulary import SPECIAL_TOKENS, UNK
 
-__all__ = ["LineFilesOptions", "attention_text", "score_files", "translate_files"]
-
 
 @dataclass(frozen=True)
 class LineFilesOptions:

@@ -9,8 +9,6 @@ from typing import Any
 from regard.config.results import Result, SequenceResult, json_value, perplexity
 from regard.generation.translation import Translation
 
-__all__ = ["ScoreTotals", "Scores", "Translations"]
-
 
 @dataclass(frozen=True, repr=False)
 class Translations(SequenceResult[Translation]):

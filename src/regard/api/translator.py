@@ -24,8 +24,6 @@ from regard.generation.config import GenerationConfig, SearchOverrides
 from regard.generation.repair import TranslateOptions, configure_translator
 from regard.generation.translation import Translation
 
-__all__ = ["AttentionOutput", "Translator", "load", "load_with_search"]
-
 AttentionOutput = Literal["source", "all"]
 """Attention in a translation: to the source, or also the self-attention of encoder and decoder."""
 

@@ -47,8 +47,6 @@ from regard.functional.scans import add_exhaustion, remaining_bound
 from regard.kernels.normalizers import mean_over_heads
 from regard.types import Bool, Float, Tensor
 
-__all__ = ["LOWER_BOUND_TOLERANCE", "ConstrainedAttention", "ConstrainedAttentionConfig"]
-
 CONSTRAINED_NORMALIZERS = {
     "softmax": (constrained_softmax, constrained_softmax_scan),
     "sparsemax": (constrained_sparsemax, constrained_sparsemax_scan),

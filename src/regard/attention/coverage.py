@@ -27,8 +27,6 @@ from regard.layers.batched_state import BatchedState
 from regard.layers.linear import StepLinear
 from regard.types import Float, Tensor
 
-__all__ = ["CoverageAttention", "CoverageAttentionConfig"]
-
 
 @configclass
 class CoverageAttentionConfig:

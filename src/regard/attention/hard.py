@@ -43,8 +43,6 @@ from regard.functional.dispatch import accumulation_dtype
 from regard.layers.linear import Linear, StepLinear
 from regard.types import Bool, Float, Tensor
 
-__all__ = ["HardAttention", "HardAttentionConfig"]
-
 
 @configclass
 class HardAttentionConfig:

@@ -32,8 +32,6 @@ from regard.layers.batched_state import BatchedState
 from regard.layers.linear import Linear
 from regard.types import Float, Int, Tensor
 
-__all__ = ["FoldedHeads", "MultiHeadAttention"]
-
 
 @dataclass(frozen=True)
 class FoldedHeads(BatchedState):

@@ -19,8 +19,6 @@ from regard.attention.scored import gather_states
 from regard.config import configclass, option
 from regard.types import Float, Int, Tensor
 
-__all__ = ["STEP_TOKEN", "PointerAttention", "PointerAttentionConfig", "PointerState"]
-
 STEP_TOKEN = 5
 """Token id of the step action: the first id after the special tokens. The tokenizer `actions` assigns it."""
 

@@ -52,8 +52,6 @@ from regard.functional.latent import chain_prior, forward_prior
 from regard.layers.linear import StepLinear
 from regard.types import Bool, Float, Int, Tensor
 
-__all__ = ["Coupling", "PosteriorAttention", "PosteriorAttentionConfig", "PosteriorState"]
-
 Coupling = Literal["none", "proximity", "monotonic", "hard_monotonic"]
 PROXIMITY_RADIUS = 3
 """Proximity coupling: distances below this have a bias of their own."""

@@ -16,20 +16,6 @@ from regard.config.registry import NamedRegistry, PartConfig, Registry, subclass
 from regard.functional import entmax15, fusedmax, softmax, sparsemax
 from regard.types import Tensor
 
-__all__ = [
-    "ATTENTION",
-    "BUILT_IN_NORMALIZERS",
-    "NORMALIZERS",
-    "NORMALIZER_HELP",
-    "AttentionConfig",
-    "NormalizerFunction",
-    "attention_class",
-    "build_attention",
-    "get_normalizer",
-    "register_attention",
-    "register_normalizer",
-]
-
 ATTENTION: Registry[type[Attention]] = Registry(
     "attention mechanism",
     default="soft",

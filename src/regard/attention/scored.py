@@ -19,17 +19,6 @@ from regard.layers.batched_state import BatchedState
 from regard.layers.linear import StepLinear
 from regard.types import Bool, Float, Int, Tensor
 
-__all__ = [
-    "CoverageState",
-    "ScoredAttention",
-    "ScorerAttention",
-    "expected_context",
-    "gather_states",
-    "masked_log_softmax",
-    "posterior_over_positions",
-    "top_k_positions",
-]
-
 
 @dataclass(frozen=True)
 class CoverageState(State):

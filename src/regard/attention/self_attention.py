@@ -21,8 +21,6 @@ from regard.layers.batched_state import BatchedState
 from regard.layers.linear import Linear
 from regard.types import Bool, Float, Int, Tensor
 
-__all__ = ["KVCache", "KVStore", "Localness", "SelfAttention"]
-
 _MIN_SPARE_STEPS = 16  # a new store has room for at least this number of time steps
 MIN_WINDOW = 1e-3
 """Minimum window size in positions. It avoids division by zero and still covers a single position."""

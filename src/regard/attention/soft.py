@@ -22,8 +22,6 @@ from regard.kernels.attention import fused_attention, source_attention, supports
 from regard.layers.linear import StepLinear
 from regard.types import Bool, Float, Tensor
 
-__all__ = ["NoAttention", "NoAttentionConfig", "SoftAttention", "SoftAttentionConfig"]
-
 
 @configclass
 class SoftAttentionConfig:

@@ -40,8 +40,6 @@ from regard.functional.latent import sample_categorical
 from regard.layers.recurrent import RecurrentLayer
 from regard.types import Float, Int, Tensor
 
-__all__ = ["VariationalAttention", "VariationalAttentionConfig", "VariationalState"]
-
 
 @configclass
 class VariationalAttentionConfig:

@@ -14,8 +14,6 @@ from regard.errors import TrainingInterruptedError, UsageError
 if TYPE_CHECKING:
     from regard.alignment import IterationStats
 
-__all__ = ["actions", "align_command", "fertility"]
-
 MAX_REPORTED_PASSES = 20
 
 

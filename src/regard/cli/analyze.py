@@ -7,8 +7,6 @@ from regard.cli.command import Command
 from regard.cli.options import FiguresDirOption, JsonOption, NumSentencesOption, OutputOption
 from regard.cli.output import open_output, print_message, write_figures, write_json, write_lines, write_tables
 
-__all__ = ["analyze"]
-
 _MAPS = ATTENTION_FLAGS | COMPUTATION_FLAGS
 
 analyze = typer.Typer(

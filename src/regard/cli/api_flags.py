@@ -26,8 +26,6 @@ from regard.cli.declarations import Declaration, option_class, read_class, read_
 from regard.cli.output import track
 from regard.errors import UsageError
 
-__all__ = ["ATTENTION_FLAGS", "COMPUTATION_FLAGS", "SEARCH_FLAGS", "ApiCall", "Switch", "from_api"]
-
 # Panels of the arguments of `regard.load`, which the functions of models pass on.
 SEARCH_FLAGS = {"Search": "beam_size length_penalty coverage_penalty"}
 ATTENTION_FLAGS = {"Attention": "map layer head"}

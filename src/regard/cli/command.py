@@ -18,8 +18,6 @@ from typer.core import TyperCommand, TyperGroup
 
 from regard.api import check_outputs
 
-__all__ = ["Command", "CommandGroup", "Writes", "check_paths"]
-
 R = TypeVar("R")
 
 

@@ -14,8 +14,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Declaration", "option_class", "read_class", "read_function", "read_setting"]
-
 _PACKAGE = Path(__file__).parents[1]
 _SEARCH = "regard.generation.config"
 

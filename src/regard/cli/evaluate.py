@@ -10,8 +10,6 @@ from regard.errors import UsageError
 if TYPE_CHECKING:
     from regard.api.evaluation import Evaluation
 
-__all__ = ["evaluate_command"]
-
 
 @from_api("regard.api.evaluation:evaluate", arguments=["hypotheses", "references"])
 def evaluate_command(

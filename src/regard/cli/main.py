@@ -23,8 +23,6 @@ from regard.cli.train import average, config, init_command, prepare_command, tra
 from regard.cli.translate import score, translate
 from regard.errors import RegardError
 
-__all__ = ["app", "main"]
-
 app = typer.Typer(
     name="regard",
     cls=CommandGroup,

@@ -7,17 +7,6 @@ import typer
 
 from regard.cli.command import Writes
 
-__all__ = [
-    "FiguresDirOption",
-    "JsonOption",
-    "LinksOutputOption",
-    "NumSentencesOption",
-    "OutputDirOption",
-    "OutputOption",
-    "SentenceScoresOption",
-    "SettingsOption",
-]
-
 _PANEL = "Output"
 
 OutputOption = Annotated[

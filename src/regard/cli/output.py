@@ -22,19 +22,6 @@ if TYPE_CHECKING:
     from regard.config.results import Result
     from regard.plot.figure import Figure
 
-__all__ = [
-    "Output",
-    "open_output",
-    "print_message",
-    "track",
-    "write_figures",
-    "write_json",
-    "write_lines",
-    "write_rows",
-    "write_table",
-    "write_tables",
-]
-
 _T = TypeVar("_T")
 
 

@@ -9,8 +9,6 @@ from regard.cli.command import Writes
 from regard.cli.output import print_message
 from regard.errors import UsageError
 
-__all__ = ["report_command"]
-
 
 @from_api(
     "regard.api.report:report",

@@ -17,18 +17,6 @@ from regard.cli.output import open_output, print_message, write_json, write_tabl
 if TYPE_CHECKING:
     from regard.training.trainer import TrainingResult
 
-__all__ = [
-    "average",
-    "config",
-    "exit_if_interrupted",
-    "init_command",
-    "is_main_process",
-    "prepare_command",
-    "print_training_result",
-    "train_command",
-    "tune_command",
-]
-
 
 @from_api(
     "regard.api.init_run:init_run",

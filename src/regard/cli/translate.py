@@ -18,8 +18,6 @@ from regard.cli.output import open_output, print_message, track, write_json, wri
 if TYPE_CHECKING:
     from regard.generation.translation import Translation
 
-__all__ = ["score", "translate"]
-
 _PANELS = {
     "Input": "input tokenized prefixes required_terms fertilities word_fertility",
     "Search": "beam_size length_penalty coverage_penalty coverage_epsilon num_return no_repeat_ngram_size "

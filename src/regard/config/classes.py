@@ -27,23 +27,6 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from regard.errors import ConfigError, PluginError
 
-__all__ = [
-    "TaggedUnion",
-    "apply_override",
-    "config_classes",
-    "configclass",
-    "default_kind",
-    "dump_toml",
-    "from_dict",
-    "is_configclass",
-    "kind_of",
-    "option",
-    "parse_toml",
-    "read_config",
-    "read_toml",
-    "to_dict",
-]
-
 C = TypeVar("C")
 MAX_FILE_BYTES = 1 << 20
 """Maximum size of a TOML file in bytes."""

@@ -22,8 +22,6 @@ import os
 from collections.abc import MutableMapping
 from pathlib import Path, PurePosixPath
 
-__all__ = ["SPIN_COUNT", "configure_threads", "cpu_quota", "num_available_cpus"]
-
 SPIN_COUNT = 1000
 """Number of times that a waiting thread of GNU's OpenMP spins before it sleeps."""
 

@@ -13,8 +13,6 @@ from typing import Any
 
 from regard.errors import UsageError
 
-__all__ = ["Extension", "hook", "installed_extensions", "named_object", "require_hook"]
-
 
 @dataclass(frozen=True)
 class Extension:

@@ -25,16 +25,6 @@ from typing import Any
 
 from regard.errors import PluginError
 
-__all__ = [
-    "ENTRY_POINT_GROUP",
-    "is_loaded",
-    "load_installed",
-    "load_plugins",
-    "loaded",
-    "origin",
-    "plugin_name",
-]
-
 ENTRY_POINT_GROUP = "regard.plugins"
 
 logger = logging.getLogger(__name__)

@@ -24,14 +24,6 @@ from regard.config.classes import default_kind, kind_of
 from regard.config.registry import NamedRegistry
 from regard.errors import ConfigError
 
-__all__ = [
-    "Option",
-    "OptionTable",
-    "reference",
-    "render_text",
-    "select_tables",
-]
-
 
 @dataclass(frozen=True)
 class Option:

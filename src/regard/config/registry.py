@@ -34,8 +34,6 @@ from regard.config.classes import kind_of
 from regard.config.extensions import installed_extensions
 from regard.errors import PluginError
 
-__all__ = ["NamedRegistry", "PartConfig", "Registry", "plugins_of", "subclass_of"]
-
 P = TypeVar("P")
 Q = TypeVar("Q")
 Contract = Callable[[Any], str | None]

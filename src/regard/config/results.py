@@ -16,16 +16,6 @@ import numpy as np
 from regard.errors import UsageError
 from regard.text.files import format_json, write_atomic
 
-__all__ = [
-    "SCHEMA_VERSION",
-    "Result",
-    "SequenceResult",
-    "html_table",
-    "json_value",
-    "perplexity",
-    "rounded_numbers",
-]
-
 T = TypeVar("T")
 
 SCHEMA_VERSION = 1

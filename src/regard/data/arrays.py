@@ -18,19 +18,6 @@ from regard.text.tokenizers.base import Tokenizer
 from regard.text.vocabulary import EOS, UNK
 from regard.text.words import split_whitespace
 
-__all__ = [
-    "PAIR_OUTCOMES",
-    "SIDES",
-    "TAG_PREFIX",
-    "ProgressCallback",
-    "SegmentedUnits",
-    "UnitNumbers",
-    "count_kept_tokens",
-    "count_units",
-    "tokenize_pairs",
-    "write_split",
-]
-
 ProgressCallback = Callable[[str, int, int | None], None]
 
 SIDES = ("source", "target")

@@ -13,8 +13,6 @@ from regard.errors import UsageError
 from regard.text.vocabulary import PAD, SINK, TokenIds
 from regard.types import Bool, Float, Int, Tensor
 
-__all__ = ["Batch", "BatchConfig", "PaddedSequences", "collate", "make_batches"]
-
 
 @dataclass(frozen=True)
 class PaddedSequences:

@@ -20,15 +20,6 @@ from regard.text.reading import InvalidJsonError, checked_file, file_digest, par
 from regard.text.tokenizers.base import TOKENIZERS, TokenizerConfig, check_joint_tokenizers
 from regard.text.tokenizers.words import WordsConfig
 
-__all__ = [
-    "MANIFEST",
-    "DataConfig",
-    "describe_inputs",
-    "describe_settings",
-    "input_files",
-    "read_manifest",
-]
-
 MANIFEST = "manifest.json"
 MANIFEST_VERSION = 2
 

@@ -33,8 +33,6 @@ from regard.text.files import remove_leftovers
 from regard.text.paths import check_outputs
 from regard.text.reading import file_digest, read_bytes
 
-__all__ = ["DatasetSplit", "PreparedData", "open_data", "prepare_data"]
-
 _log = logging.getLogger(__name__)
 
 

@@ -20,21 +20,6 @@ from regard.text.reading import read_bytes
 from regard.text.vocabulary import TokenIds, Vocabulary
 from regard.text.words import split_whitespace
 
-__all__ = [
-    "AlignerName",
-    "Bounds",
-    "Budget",
-    "ConstantFertilityConfig",
-    "Fertilities",
-    "FertilityConfig",
-    "GuidedFertilityConfig",
-    "PredictedFertilityConfig",
-    "PredictorProtocol",
-    "parse_bounds",
-    "parse_fertilities",
-    "token_fertilities",
-]
-
 
 def _check_aligner(name: str) -> str:
     # Imported here, because a configuration without fertilities needs no aligner.

@@ -28,8 +28,6 @@ from regard.text.tokenizers.words import SPACE_MARK
 from regard.text.words import split_whitespace
 from regard.types import Float, Tensor
 
-__all__ = ["LinkUnit", "SplitLinks", "WordTokens"]
-
 _log = logging.getLogger(__name__)
 
 LinkUnit = Literal["words", "tokens"]

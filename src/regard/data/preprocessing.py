@@ -49,8 +49,6 @@ from regard.text.tokenizers.base import (
 from regard.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from regard.text.workers import ordered_map
 
-__all__ = ["preprocess"]
-
 _log = logging.getLogger(__name__)
 
 MAX_EVALUATION_LENGTH = 1024

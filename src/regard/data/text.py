@@ -33,8 +33,6 @@ from regard.text.tokenizers.words import SPACE_MARK, WordsConfig
 from regard.text.vocabulary import BOS, EOS, PAD, SINK, SPECIAL_TOKENS, TokenIds, Vocabulary
 from regard.text.words import ASCII_WHITESPACE, split_whitespace
 
-__all__ = ["TextProcessor", "TextSide"]
-
 TEXT_FILE = "text.json"
 
 

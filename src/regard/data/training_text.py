@@ -33,16 +33,6 @@ from regard.text.reading import (
 )
 from regard.text.words import split_whitespace
 
-__all__ = [
-    "MAX_STORED_PAIRS",
-    "TrainingText",
-    "copy_training_text",
-    "read_training_pairs",
-    "read_training_text",
-    "save_training_text",
-    "select_examples",
-]
-
 MAX_STORED_PAIRS = 50_000
 """Maximum number of sentence pairs: a few megabytes, and enough for the aligner and the detector."""
 _MAX_WORDS = 200  # a longer line costs the aligner time and teaches it nothing

@@ -22,14 +22,6 @@ from regard.functional.dispatch import bound_to_tensor, check_mask, poison_rows,
 from regard.kernels.backend import in_transform
 from regard.types import Bool, Float, Int, Tensor
 
-__all__ = [
-    "BoundedProblem",
-    "center_scores",
-    "check_bounds",
-    "find_threshold",
-    "recenter_saturated",
-]
-
 
 @dataclass(frozen=True)
 class BoundedProblem:

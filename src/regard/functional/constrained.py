@@ -43,8 +43,6 @@ from regard.functional.bounds import BoundedProblem, center_scores, find_thresho
 from regard.functional.dispatch import normalize
 from regard.types import Bool, Float, Tensor
 
-__all__ = ["constrained_softmax", "constrained_sparsemax"]
-
 # At this distance from the score next to tau, every position is at a bound: free ones are within 1.
 MAX_DISTANCE = 8.0
 

@@ -12,20 +12,6 @@ from regard.kernels.backend import KernelFallbackError, apply, in_transform, sel
 from regard.kernels.normalizers import Normalizer, NormalizerName
 from regard.types import Bool, Float, Tensor
 
-__all__ = [
-    "accumulation_dtype",
-    "apply_to_largest",
-    "bound_to_tensor",
-    "check_mask",
-    "check_scores",
-    "check_shape",
-    "mask_scores",
-    "normalize",
-    "poison_rows",
-    "shift_to_zero_max",
-    "usable_positions",
-]
-
 
 def check_scores(scores: Tensor) -> None:
     """Raise `TypeError` unless the scores are floating-point numbers, like `torch.softmax`."""

@@ -56,8 +56,6 @@ from regard.functional.dispatch import (
 from regard.kernels.backend import apply, in_transform
 from regard.types import Bool, Float, Tensor
 
-__all__ = ["entmax", "entmax15", "softmax", "sparsemax"]
-
 MAX_ALPHA = 4.0
 NUM_LARGEST = 128  # number of largest scores of a row that are transformed first
 ALPHA_ERROR = (

@@ -29,8 +29,6 @@ from regard.functional.entmax import sparsemax
 from regard.kernels.backend import backend_module, use_numba
 from regard.types import Bool, Float, Int, Tensor
 
-__all__ = ["fusedmax"]
-
 MIN_SCORE = -1e30
 """Minimum score relative to the maximum; lower scores are clamped, so that sums stay within float32."""
 

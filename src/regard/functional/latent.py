@@ -26,14 +26,6 @@ import torch
 from regard.functional.dispatch import accumulation_dtype, shift_to_zero_max, usable_positions
 from regard.types import Bool, Float, Int, Tensor
 
-__all__ = [
-    "chain_prior",
-    "forward_prior",
-    "leave_one_out",
-    "reinforce_objective",
-    "sample_categorical",
-]
-
 
 def chain_prior(
     scores: Float[Tensor, "B S"],

@@ -20,8 +20,6 @@ from regard.kernels.backend import apply, first_order
 from regard.kernels.matmul import linear, matmul
 from regard.types import Float, Int, Tensor
 
-__all__ = ["linear_exponentials", "linear_log_likelihood", "linear_log_softmax"]
-
 MAX_LOGITS = 1 << 24  # maximum number of logits in memory: 64 MiB in float32
 CHUNK_BYTES = 1 << 24  # bytes of logits per chunk on a CPU
 # Minimum number of rows per chunk, if the budget allows; smaller multiplications are inefficient.

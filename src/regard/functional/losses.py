@@ -22,8 +22,6 @@ from regard.kernels.backend import apply
 from regard.kernels.normalizers import normalizer_backward
 from regard.types import Float, Int, Tensor
 
-__all__ = ["Reduction", "entmax15_loss", "entmax_loss", "sparsemax_loss"]
-
 Reduction = Literal["mean", "sum", "none"]
 
 

@@ -31,8 +31,6 @@ from regard.kernels.backend import KernelFallbackError, apply, select_backend
 from regard.kernels.normalizers import NormalizerName, Scan, mean_over_heads
 from regard.types import Bool, Float, Tensor
 
-__all__ = ["add_exhaustion", "constrained_softmax_scan", "constrained_sparsemax_scan", "remaining_bound"]
-
 
 def remaining_bound(
     fertility: Float[Tensor, "*B S"], received: Float[Tensor, "*B S"]

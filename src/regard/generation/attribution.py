@@ -28,8 +28,6 @@ from regard.models.base import TranslationModel
 from regard.text.vocabulary import PAD
 from regard.types import Float, Int, Tensor
 
-__all__ = ["Attribution", "attribute", "attribute_pairs", "to_map"]
-
 _MAX_TOKENS = 4096  # maximum number of padded tokens of a forward pass that keeps its activations
 _MAX_PREFIXES = 8  # maximum number of prefixes of a target in a forward pass
 

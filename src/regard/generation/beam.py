@@ -41,8 +41,6 @@ from regard.models.base import Memories, Prediction, TranslationModel
 from regard.text.vocabulary import BOS
 from regard.types import Bool, Float, Int, Tensor
 
-__all__ = ["MIN_DONE_SHARE", "beam_search", "eval_mode"]
-
 _NEG_INF = -float("inf")
 MIN_DONE_SHARE = 1 / 8
 """Share of a batch that must be done before its rows are removed, which may copy all other memories."""

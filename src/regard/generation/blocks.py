@@ -22,16 +22,6 @@ from regard.generation.translation import Translation
 from regard.models.base import TranslationModel
 from regard.text.vocabulary import EOS
 
-__all__ = [
-    "Pair",
-    "length_error",
-    "length_sorted_batches",
-    "map_batches",
-    "pair_batches",
-    "pair_blocks",
-    "read_blocks",
-]
-
 _T = TypeVar("_T")
 _R = TypeVar("_R")
 # Maximum number of characters per allowed token. Longer lines are rejected without tokenization.

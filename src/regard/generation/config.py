@@ -7,19 +7,6 @@ from pydantic import Field
 
 from regard.config import configclass, from_dict, option, to_dict
 
-__all__ = [
-    "AlignmentConfig",
-    "CoveragePenaltyConfig",
-    "GenerationBatchConfig",
-    "GenerationConfig",
-    "LengthLimits",
-    "MapMethod",
-    "Sampling",
-    "SearchOverrides",
-    "SearchSchemeConfig",
-    "search_settings",
-]
-
 _NESTED_OPTIONS = {
     "coverage_penalty": ("coverage_penalty", "weight"),
     "coverage_epsilon": ("coverage_penalty", "epsilon"),

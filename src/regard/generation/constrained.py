@@ -26,8 +26,6 @@ from regard.text.vocabulary import PAD, UNK
 from regard.text.words import joins_letters
 from regard.types import Bool, Float, Int, Tensor
 
-__all__ = ["RequiredTerms", "TermConstraints", "TermState", "WordBoundaries", "contains_term"]
-
 _NEG_INF = -float("inf")
 
 

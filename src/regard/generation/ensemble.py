@@ -28,8 +28,6 @@ from regard.models.base import (
 )
 from regard.types import Float, Int, Tensor
 
-__all__ = ["Ensemble"]
-
 
 @dataclass(frozen=True)
 class _EnsembleState(BatchedState):

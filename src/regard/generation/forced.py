@@ -19,14 +19,6 @@ from regard.models.base import TranslationModel
 from regard.text.vocabulary import BOS, EOS
 from regard.types import Int, Tensor
 
-__all__ = [
-    "attribute_hypotheses",
-    "compute_posteriors",
-    "force_decode",
-    "predict_tokens",
-    "sentence_attention",
-]
-
 
 def force_decode(
     model: TranslationModel, batch: Batch, scorer: HypothesisScorer | None = None

@@ -29,8 +29,6 @@ import torch
 from regard.generation.config import GenerationConfig
 from regard.types import Bool, Float, Int, Tensor
 
-__all__ = ["FinishedHypotheses", "Hypothesis", "HypothesisScorer", "SearchTrace"]
-
 
 @dataclass(frozen=True)
 class Hypothesis:

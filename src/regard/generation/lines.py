@@ -14,8 +14,6 @@ from regard.data.text import TextSide
 from regard.errors import DataError
 from regard.text.words import ASCII_WHITESPACE, normalize_whitespace
 
-__all__ = ["Line", "any_attention", "enumerate_lines", "user_fertilities"]
-
 
 @dataclass(frozen=True)
 class Line:

@@ -34,17 +34,6 @@ from regard.types import Float
 if TYPE_CHECKING:
     from regard.plot.figure import Figure
 
-__all__ = [
-    "AttentionKind",
-    "LayerAttention",
-    "attention_links",
-    "attention_map",
-    "plot_translation",
-    "replace_unk_tokens",
-    "select_heads",
-    "tokens_to_words",
-]
-
 LayerAttention = Sequence[Float[np.ndarray, "T _ S"]]
 """Attention of each layer at all T time steps, the last of which is that of the end symbol."""
 AttentionKind = Literal["source", "encoder", "decoder"]

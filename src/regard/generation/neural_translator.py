@@ -34,8 +34,6 @@ from regard.generation.translation import Translation
 from regard.models.base import TranslationModel
 from regard.text.vocabulary import EOS, UNK
 
-__all__ = ["NeuralTranslator"]
-
 _log = logging.getLogger(__name__)
 
 

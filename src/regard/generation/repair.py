@@ -24,8 +24,6 @@ from regard.generation.lines import Line
 from regard.generation.reranking import MBR, CoverageJudge, CoverageJudgment, LineRepair
 from regard.generation.translation import Translation
 
-__all__ = ["Repair", "RepairingTranslator", "TranslateOptions", "configure_translator"]
-
 
 @configclass
 class Repair:

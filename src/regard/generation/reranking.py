@@ -23,8 +23,6 @@ from regard.errors import UsageError
 from regard.generation.config import GenerationConfig
 from regard.metrics.translation import utilities
 
-__all__ = ["MBR", "CoverageJudge", "CoverageJudgment", "LineRepair", "rank_candidates"]
-
 # Decimals for comparing expected utilities, so that ties do not depend on the order of summation.
 _UTILITY_DECIMALS = 9
 _DEFAULT_NUM_SAMPLES = 32

@@ -21,8 +21,6 @@ from regard.models.base import Prediction, TranslationModel
 from regard.text.vocabulary import BOS, EOS
 from regard.types import Bool, Float, Int, Tensor
 
-__all__ = ["sample"]
-
 
 def sample(
     model: TranslationModel,

@@ -22,8 +22,6 @@ from regard.models.base import GenerationConstraints, TranslationModel
 from regard.text.vocabulary import EOS, PAD, SINK, UNK
 from regard.types import Bool, Float, Int, Tensor
 
-__all__ = ["Candidates", "TokenConstraints"]
-
 _NEG_INF = -float("inf")
 _NUM_SPECIALS = SINK + 1  # number of special tokens: PAD, UNK, BOS, EOS and SINK have the first ids
 

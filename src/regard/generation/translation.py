@@ -35,8 +35,6 @@ from regard.text.vocabulary import UNK
 if TYPE_CHECKING:
     from regard.plot.figure import Figure
 
-__all__ = ["AttentionDetail", "Translation"]
-
 AttentionDetail = Literal["none", "words", "tokens", "layers"]
 """Attention in JSON: none; between words; also between tokens; also of all layers, heads and time steps."""
 _EOS = "</s>"

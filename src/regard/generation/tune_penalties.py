@@ -19,8 +19,6 @@ from regard.generation.blocks import read_blocks
 from regard.generation.lines import enumerate_lines
 from regard.metrics.translation import check_tokenizer, count_statistics
 
-__all__ = ["PenaltyTuningOptions", "PenaltyTuningResult", "Trial", "tune_penalties"]
-
 _GRID = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 
 

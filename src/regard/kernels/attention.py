@@ -18,14 +18,6 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from regard.kernels.backend import backend_module, use_numba
 from regard.types import Bool, Float, Int, Tensor
 
-__all__ = [
-    "fused_attention",
-    "fused_backends",
-    "slot_attention",
-    "source_attention",
-    "supports_attention",
-]
-
 _BACKENDS = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 
 

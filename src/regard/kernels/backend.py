@@ -19,18 +19,6 @@ from torch.autograd.function import once_differentiable
 from regard.errors import UsageError
 from regard.types import Tensor
 
-__all__ = [
-    "BackendName",
-    "KernelFallbackError",
-    "apply",
-    "backend_module",
-    "first_order",
-    "in_transform",
-    "select_backend",
-    "use_backend",
-    "use_numba",
-]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 BackendName = Literal["auto", "reference", "numba", "triton"]

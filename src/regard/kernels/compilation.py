@@ -18,16 +18,6 @@ import numba
 import numpy as np
 from numba.core.caching import FunctionCache
 
-__all__ = [
-    "GAMMA",
-    "MAX_NGRAM_ORDER",
-    "fill_prefix_bleu",
-    "njit",
-    "search_key",
-    "splitmix64",
-    "stable_argsort",
-]
-
 _log = logging.getLogger(__name__)
 
 COMPILING = "Numba compiles functions, which takes seconds, and keeps the result in %s for later processes"

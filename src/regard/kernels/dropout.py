@@ -19,8 +19,6 @@ from torch.nn import functional as F
 from regard.kernels.backend import apply, backend_module, first_order, use_numba
 from regard.types import Float, Tensor
 
-__all__ = ["DROPOUT_RESOLUTION", "dropout", "supports_dropout"]
-
 DROPOUT_RESOLUTION = 1 << 16
 """The dropout probability is a multiple of 1 / DROPOUT_RESOLUTION."""
 

@@ -21,8 +21,6 @@ from torch.nn import functional as F
 from regard.kernels.backend import apply, first_order
 from regard.types import Tensor
 
-__all__ = ["limit_kernel_caches", "linear", "matmul"]
-
 
 def _onednn_linear() -> Any:
     """Return oneDNN's linear layer, an internal operator of `torch.compile`, or None if it is missing."""

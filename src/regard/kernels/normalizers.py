@@ -28,16 +28,6 @@ import torch
 from regard.kernels.backend import BackendName, backend_module
 from regard.types import Tensor
 
-__all__ = [
-    "NORMALIZER_CODES",
-    "Normalizer",
-    "NormalizerName",
-    "Scan",
-    "mean_over_heads",
-    "normalizer_backward",
-    "scan_backward",
-]
-
 NormalizerName = Literal["sparsemax", "entmax15", "constrained_softmax", "constrained_sparsemax"]
 NORMALIZER_CODES = {name: code for code, name in enumerate(get_args(NormalizerName))}
 SPARSEMAX, ENTMAX15, CONSTRAINED_SOFTMAX, CONSTRAINED_SPARSEMAX = NORMALIZER_CODES.values()

@@ -12,8 +12,6 @@ import torch
 
 from regard.types import Int, Tensor
 
-__all__ = ["BatchedState", "select_rows"]
-
 _R = TypeVar("_R", bound="BatchedState")
 
 

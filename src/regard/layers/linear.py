@@ -29,16 +29,6 @@ from regard.kernels.matmul import linear, matmul
 from regard.layers.batched_state import BatchedState
 from regard.types import Float, Int, Tensor
 
-__all__ = [
-    "Linear",
-    "PreparedLinear",
-    "StepLinear",
-    "WeightNormLinear",
-    "compute_dtype",
-    "concatenate_windows",
-    "to_compute",
-]
-
 
 def compute_dtype(tensor: Tensor) -> torch.dtype:
     """Return the dtype of matrix multiplications with `tensor`: autocast's if enabled, otherwise its own."""

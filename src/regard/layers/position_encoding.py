@@ -14,8 +14,6 @@ from torch import nn
 from regard.config import TaggedUnion, configclass, option
 from regard.types import Float, Tensor
 
-__all__ = ["LearnedPositionConfig", "PositionEncoding", "PositionEncodingConfig", "SinusoidalPositionConfig"]
-
 _MIN_CACHED_POSITIONS = 256  # minimum number of positions in a cached table
 
 

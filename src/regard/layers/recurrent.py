@@ -20,14 +20,6 @@ from regard.kernels.matmul import linear
 from regard.layers.linear import StepLinear, to_compute
 from regard.types import Float, Int, Tensor
 
-__all__ = [
-    "CellState",
-    "Direction",
-    "RecurrentLayer",
-    "RecurrentWeights",
-    "lstm_cell",
-]
-
 Direction = Literal["forward", "backward", "bidirectional"]
 CellState = tuple[Tensor, Tensor]
 """The hidden state h and the cell state c, which is in float32 or better."""

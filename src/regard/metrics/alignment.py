@@ -22,19 +22,6 @@ from jaxtyping import Float
 from regard.errors import DataError
 from regard.text.links import GoldLinks, Links
 
-__all__ = [
-    "SINK_LABEL",
-    "AlignmentScore",
-    "AttentionMap",
-    "aer_from_counts",
-    "alignment_score",
-    "count_links",
-    "links_from_weights",
-    "map_difference",
-    "match_columns",
-    "merge_subwords",
-]
-
 
 @dataclass(frozen=True)
 class AlignmentScore:

@@ -27,17 +27,6 @@ from regard.errors import DataError
 from regard.metrics.alignment import AlignmentScore, alignment_score, links_from_weights, merge_subwords
 from regard.text.links import GoldLinks, Links, format_links
 
-__all__ = [
-    "AttentionStatistics",
-    "Histogram",
-    "SentenceAttention",
-    "attention_statistics",
-    "coverage",
-    "entropy",
-    "score_links",
-    "summarize",
-]
-
 _DECIMALS = 6  # decimals before binning, so that values on a bin edge do not depend on rounding errors
 _COVERAGE_BIN = 0.05
 _Z_95 = 1.96  # standard errors on either side of a 95 % interval

@@ -16,16 +16,6 @@ from jaxtyping import Int
 from regard.metrics.base import Estimate, SentenceCounts, bootstrap, paired_bootstrap
 from regard.metrics.translation import split_words
 
-__all__ = [
-    "Bucket",
-    "LengthScores",
-    "SystemScore",
-    "bucket_by_length",
-    "count_lengths",
-    "score_by_length",
-    "score_system",
-]
-
 
 @dataclass(frozen=True)
 class Bucket:

@@ -32,17 +32,6 @@ from regard.metrics.base import (
 from regard.metrics.translation import split_words
 from regard.text.links import Links
 
-__all__ = [
-    "ReceivedAttention",
-    "count_drops",
-    "count_repetitions",
-    "dropped_words",
-    "immediate_repetitions",
-    "received_attention",
-    "repeated_ngrams",
-    "repetition_sigma",
-]
-
 # The parameters of REP, as in the paper.
 _N, _LAMBDA1, _LAMBDA2 = 2, 1.0, 2.0
 # Without fertilities, attention above this multiple of the sentence's mean counts as excessive.

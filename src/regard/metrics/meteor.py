@@ -27,8 +27,6 @@ from regard.errors import UsageError
 from regard.metrics.base import MetricInput, SentenceCounts, check_references, register_metric
 from regard.text.words import normalize_whitespace
 
-__all__ = ["count_meteor", "find_jar", "find_java", "meteor_from_counts"]
-
 _ALPHA, _BETA, _GAMMA, _DELTA = 0.85, 0.2, 0.6, 0.75
 # Weights of exact, stem, synonym and paraphrase matches.
 _WEIGHTS = np.array([1.0, 0.6, 0.8, 0.6])

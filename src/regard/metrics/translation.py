@@ -47,21 +47,6 @@ from regard.metrics.base import (
 )
 from regard.text.words import normalize_whitespace
 
-__all__ = [
-    "TRANSDUCTION_METRICS",
-    "BleuTokenizer",
-    "MetricName",
-    "Utility",
-    "check_tokenizer",
-    "count_statistics",
-    "count_transduction",
-    "looks_tokenized",
-    "make_aggregate",
-    "prefix_bleu",
-    "split_words",
-    "utilities",
-]
-
 MetricName = Literal["bleu", "chrf", "ter"]
 
 # Tokenizers of sacreBLEU that do not need a download.

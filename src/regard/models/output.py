@@ -12,19 +12,6 @@ from regard.layers.batched_state import BatchedState
 from regard.models.base import Prediction, TokenScorer
 from regard.types import Bool, Float, Int, Tensor
 
-__all__ = [
-    "Mixture",
-    "OutputLayer",
-    "clamped_log",
-    "mix_contexts",
-    "predict",
-    "score_logits",
-    "score_real_tokens",
-    "score_tokens",
-    "scored_contexts",
-    "top_tokens",
-]
-
 OutputLayer = tuple[Tensor, Tensor]
 """Weights [V, D] and biases [V], in the compute dtype."""
 

@@ -14,17 +14,6 @@ from regard.data.text import TextProcessor
 from regard.errors import ConfigError
 from regard.models.base import TrainableSystem, TranslationModel
 
-__all__ = [
-    "MODELS",
-    "ModelConfig",
-    "ModelFormat",
-    "build_for_text",
-    "build_model",
-    "foreign_format",
-    "missing_directory_message",
-    "register_model",
-]
-
 MODELS: Registry[type[TrainableSystem]] = Registry(
     "model",
     default="rnn",

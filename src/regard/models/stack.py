@@ -42,13 +42,6 @@ from regard.models.output import OutputLayer, predict, score_real_tokens, scored
 from regard.models.stack_layer import LayerQuery, StackLayer
 from regard.types import Bool, Float, Int, Tensor
 
-__all__ = [
-    "OpenStack",
-    "StackModel",
-    "StackState",
-    "continue_state",
-]
-
 
 @dataclass(frozen=True)
 class OpenStack:

@@ -20,16 +20,6 @@ from regard.layers.batched_state import BatchedState
 from regard.text.vocabulary import PAD
 from regard.types import Float, Tensor
 
-__all__ = [
-    "ATTENTION_HELP",
-    "LAYER_ATTENTION_HELP",
-    "LayerQuery",
-    "StackLayer",
-    "check_stack",
-    "layer_mechanisms",
-    "normal_embedding",
-]
-
 ATTENTION_HELP = (
     "Attention mechanism of every decoder layer. `posterior`, `variational` and `hard` are used only in the "
     "last layer, with soft attention in the layers below."

@@ -25,18 +25,6 @@ if TYPE_CHECKING:
     import matplotlib.axes
     import matplotlib.figure
 
-__all__ = [
-    "chart",
-    "check_chart",
-    "coverage_chart",
-    "entropy_chart",
-    "error_chart",
-    "faithfulness_chart",
-    "length_chart",
-    "plot_curve",
-    "set_value_axis",
-]
-
 _MIN_STEPS_PER_BIN = 10  # time steps: the accuracy of a bin with fewer steps is too noisy to plot
 _ENTROPY = "attention entropy (nats)"
 _LOWER_IS_BETTER = ("REP", "DROP")

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     import matplotlib.axes
     import matplotlib.figure
 
-__all__ = ["FORMATS", "Figure"]
-
 FORMATS = ("svg", "pdf", "png")
 """File formats of figures."""
 _PATH = re.compile(r'(?<= d=")[^"]+')

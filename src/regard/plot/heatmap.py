@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     import matplotlib.axes
     import matplotlib.figure
 
-__all__ = ["HeatMap", "attention_heatmap", "difference_heatmap", "maps_and_differences", "weight_color"]
-
 _BLUES = Colormap(((234, 242, 251), (150, 191, 229), (70, 136, 199), (26, 80, 152), (6, 34, 84)))
 # Colors of positive and negative differences.
 _POSITIVE = Colormap(((253, 238, 232), (246, 178, 147), (217, 95, 70), (168, 22, 40), (92, 0, 24)))

@@ -23,23 +23,6 @@ if TYPE_CHECKING:
     import matplotlib.axes
     import matplotlib.figure
 
-__all__ = [
-    "INK",
-    "MUTED",
-    "Colormap",
-    "LabeledMaps",
-    "Length",
-    "Point",
-    "add_fallback_fonts",
-    "add_legend",
-    "clip_label",
-    "label_maps",
-    "matplotlib_style",
-    "new_figure",
-    "printable",
-    "series_style",
-]
-
 # The runtime type checks of the tests do not accept an int for a float.
 Length = int | float
 Point = tuple[Length, Length]

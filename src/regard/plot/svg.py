@@ -10,8 +10,6 @@ from xml.sax.saxutils import escape, quoteattr
 
 from regard.plot.style import INK, Length, Point, printable
 
-__all__ = ["FONT", "document", "group", "label", "rectangle"]
-
 FONT = 13
 """Default size of text in pixels."""
 

@@ -18,8 +18,6 @@ from rich.text import Text
 
 from regard.plot.style import Colormap, LabeledMaps, clip_label, label_maps
 
-__all__ = ["TerminalMap", "terminal_map"]
-
 # From dark to bright through three hues: distinguishable on a dark and on a light terminal.
 _COLORMAP = Colormap(((52, 24, 94), (58, 82, 139), (32, 145, 140), (94, 201, 97), (250, 230, 50)))
 # A weight gets the first shade whose limit is larger than the weight.

@@ -13,8 +13,6 @@ from regard.text.reading import checked_file
 from regard.training.metrics_logger import METRICS_FILE, read_metrics
 from regard.version import __version__
 
-__all__ = ["Curves", "ModelCard", "Points", "model_card", "read_curves"]
-
 
 @dataclass(frozen=True)
 class ModelCard:

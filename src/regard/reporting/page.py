@@ -22,8 +22,6 @@ from regard.text.files import format_json
 from regard.text.links import GoldLinks, Links
 from regard.text.paths import readable
 
-__all__ = ["PageCheck", "Report", "SystemsCheck", "render", "script_json"]
-
 _DIGITS = 4
 _STYLES = ("base.css", "report.css")
 _SCRIPTS = (

@@ -25,16 +25,6 @@ from regard.metrics.translation import count_statistics
 from regard.reporting.systems import SentenceResult, SystemResults
 from regard.text.links import GoldLinks, Links
 
-__all__ = [
-    "BY_LENGTH",
-    "LOWER_IS_BETTER",
-    "ScoreTable",
-    "SentenceStatistic",
-    "compute_scores",
-    "score_word_links",
-    "sentence_statistics",
-]
-
 LOWER_IS_BETTER = ("rep", "drop", "aer")
 """Metrics for which lower is better."""
 

@@ -23,9 +23,6 @@ from regard.reporting.model_card import Curves, ModelCard, model_card, read_curv
 from regard.reporting.word_maps import WordMap, word_map
 from regard.text.links import Links
 
-__all__ = ["LinkFunction", "SentenceResult", "SystemResults", "add_word_links", "collect_system"]
-
-
 LinkFunction = Callable[[Sequence[tuple[Sequence[str], Sequence[str]]]], list[Links]]
 """A word aligner: from pairs of source and target sentences, as words, to the word links of each pair."""
 

@@ -15,8 +15,6 @@ from jaxtyping import Float, UInt8
 
 from regard.metrics.alignment import AttentionMap
 
-__all__ = ["MapPacker", "WordMap", "quantize", "word_map"]
-
 _CHUNK = 1 << 18  # bytes of maps compressed together; the page decompresses one chunk to show a sentence
 
 

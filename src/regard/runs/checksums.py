@@ -24,18 +24,6 @@ from regard.text.paths import check_link
 from regard.text.reading import checked_file, file_digest
 from regard.types import Tensor
 
-__all__ = [
-    "CHECKSUMS_KEY",
-    "check_model_files",
-    "compare_checksums",
-    "compare_options",
-    "file_checksums",
-    "is_path_option",
-    "option_values",
-    "options_checksum",
-    "write_weights",
-]
-
 CHECKSUMS_KEY = "file_checksums"
 """The key of these checksums in the metadata of a weight file."""
 DEPENDENCY_DIRS = ("predictor", "pretrained")

@@ -22,17 +22,6 @@ from regard.text.paths import check_name
 from regard.text.reading import checked_file, read_bytes
 from regard.version import __version__
 
-__all__ = [
-    "CONFIG_FILE",
-    "END_MARKER",
-    "ModelDescription",
-    "listed_plugins",
-    "load_description",
-    "read_model_config",
-    "read_stated_config",
-    "write_config",
-]
-
 CONFIG_FILE = "config.toml"
 END_MARKER = "# end of config\n"
 """Last line of a config file. It detects truncation: a truncated config would still be valid TOML, with

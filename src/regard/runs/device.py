@@ -9,8 +9,6 @@ from regard.config.cpu_threads import num_available_cpus
 from regard.errors import DeviceError
 from regard.kernels.matmul import limit_kernel_caches
 
-__all__ = ["pick_device", "release_unused_memory", "set_num_threads"]
-
 # `CDLL(None)` contains the symbols of the loaded libraries. Only glibc has this function.
 _TRIM = getattr(ctypes.CDLL(None), "malloc_trim", None)
 

@@ -33,18 +33,6 @@ from regard.text.paths import check_link
 from regard.text.reading import InvalidJsonError, checked_file, file_digest, read_json
 from regard.text.vocabulary import TokenIds, Vocabulary
 
-__all__ = [
-    "PREDICTOR_DIR",
-    "PREDICTOR_FILE",
-    "VOCABULARY_FILE",
-    "FertilityPredictor",
-    "PredictorDescription",
-    "load_text_processing",
-    "predictor_checksums",
-    "save_text_processing",
-    "with_predictor",
-]
-
 PREDICTOR_DIR = "predictor"
 PREDICTOR_FILE, VOCABULARY_FILE = "predictor.json", "source.vocabulary"
 BATCH_SIZE = 64  # sentences

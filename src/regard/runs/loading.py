@@ -39,8 +39,6 @@ from regard.runs.weights import (
 from regard.text.files import atomic_directory, is_empty
 from regard.text.paths import check_name
 
-__all__ = ["LoadedModel", "average_models", "find_model_dir", "load_model"]
-
 
 @dataclass(frozen=True)
 class LoadedModel:

@@ -24,8 +24,6 @@ from regard.text.paths import check_name
 from regard.text.reading import InvalidJsonError, checked_file, parse_json
 from regard.types import Tensor
 
-__all__ = ["read_array", "read_metadata", "read_tensors", "write_array", "write_tensors"]
-
 ARRAY_KEY = "array"
 # A single key, because safetensors does not write several keys in a reproducible order.
 METADATA_KEY = "regard"

@@ -14,21 +14,6 @@ from regard.text.paths import check_link
 from regard.text.reading import checked_file
 from regard.types import Tensor
 
-__all__ = [
-    "EXPORTED_FILE",
-    "MODEL_FILE",
-    "MODEL_PREFIX",
-    "OPTIMIZER_PREFIX",
-    "average_weights",
-    "copy_weights",
-    "epoch_files",
-    "init_from",
-    "load_weights",
-    "named_weights",
-    "state_file",
-    "weights_file",
-]
-
 MODEL_FILE = TrainableSystem.weights_name
 EXPORTED_FILE = "model.bin"
 """The weight file in a directory written by `regard export`."""

@@ -12,17 +12,6 @@ import numpy as np
 
 from regard.errors import DataError
 
-__all__ = [
-    "MAX_COUNT",
-    "ArrayForm",
-    "check_array",
-    "check_arrays",
-    "check_offsets",
-    "check_range",
-    "load_arrays",
-    "open_safetensors",
-]
-
 
 @contextmanager
 def open_safetensors(path: Path, framework: str) -> Iterator[Any]:

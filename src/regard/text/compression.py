@@ -21,15 +21,6 @@ if sys.version_info >= (3, 14):
 else:
     from backports import zstd
 
-__all__ = [
-    "READ_ERRORS",
-    "SUFFIXES",
-    "compress",
-    "decompress",
-    "read_failure",
-    "remove_suffix",
-]
-
 READ_ERRORS = (OSError, EOFError, zlib.error, lzma.LZMAError, zstd.ZstdError)
 """The errors of reading a file that `decompress` returned; see `read_failure`."""
 

@@ -20,16 +20,6 @@ from regard.text.compression import READ_ERRORS, decompress, read_failure
 from regard.text.reading import open_regular_file
 from regard.text.words import CONTROL_CHARACTERS, split_whitespace
 
-__all__ = [
-    "MAX_LINE_BYTES",
-    "CorpusConfig",
-    "clean_line",
-    "corpus_name",
-    "decode_lines",
-    "read_lines",
-    "read_pairs",
-]
-
 _log = logging.getLogger(__name__)
 MAX_LINE_BYTES = 1 << 20
 """Maximum length of a line in bytes: 1 MiB. A small compressed file could contain a line of gigabytes."""

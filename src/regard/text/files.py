@@ -30,22 +30,6 @@ from regard.errors import CheckpointError, DataError, UsageError
 from regard.text.compression import compress
 from regard.text.paths import SURROGATE, check_link, check_name, is_special_file
 
-__all__ = [
-    "atomic_directory",
-    "atomic_file",
-    "check_replaceable",
-    "directory_lock",
-    "format_json",
-    "is_empty",
-    "is_partial",
-    "open_atomic",
-    "partial_directory",
-    "recipes_dir",
-    "remove_leftovers",
-    "sync",
-    "write_atomic",
-]
-
 
 @contextmanager
 def open_atomic(path: Path) -> Iterator[BinaryIO]:

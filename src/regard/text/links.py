@@ -12,16 +12,6 @@ from regard.errors import DataError
 from regard.text.corpus import read_lines
 from regard.text.words import split_whitespace
 
-__all__ = [
-    "GoldLinks",
-    "Links",
-    "check_links",
-    "format_links",
-    "parse_gold_links",
-    "parse_links",
-    "read_gold_links",
-]
-
 MAX_DIGITS = 7
 """Maximum number of digits of a position. Lines have at most 1 MiB, so larger positions cannot exist."""
 Links = frozenset[tuple[int, int]]

@@ -11,8 +11,6 @@ from pathlib import Path
 
 from regard.errors import DataError, UsageError
 
-__all__ = ["SURROGATE", "check_link", "check_name", "check_outputs", "is_special_file", "readable"]
-
 SURROGATE = re.compile("[\udc80-\udcff]")
 _RESULT = re.compile(
     r"(?!vocab\.|merges\.).+\.(html|svg|pdf|png|tsv|txt|(?!gz|xz|pt|py|md)[a-z]{2})(\.(gz|bz2|xz|zst))?"

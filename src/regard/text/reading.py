@@ -26,21 +26,6 @@ from regard.text.compression import READ_ERRORS, decompress, read_failure
 from regard.text.files import remove_leftovers
 from regard.text.paths import check_link
 
-__all__ = [
-    "MAX_JSON_BYTES",
-    "Checksums",
-    "InvalidJsonError",
-    "checked_file",
-    "compute_checksums",
-    "file_digest",
-    "open_regular_file",
-    "parse_json",
-    "read_bytes",
-    "read_expected_json",
-    "read_json",
-    "verify_checksums",
-]
-
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 

@@ -13,8 +13,6 @@ import numpy as np
 
 from regard.text.words import split_whitespace
 
-__all__ = ["SideSurvey", "TextSurvey", "survey_pairs"]
-
 UNUSUAL_LENGTH_RATIO = 3.0
 """Factor by which the ratio of the lengths of a suspicious pair differs from that of the whole text."""
 MIN_RATIO_CHARACTERS = 20

@@ -16,8 +16,6 @@ from regard.errors import DataError
 from regard.text.files import write_atomic
 from regard.text.reading import read_bytes
 
-__all__ = ["BOS", "EOS", "PAD", "SINK", "SPECIAL_TOKENS", "UNK", "TokenIds", "Vocabulary"]
-
 TokenIds = Sequence[int] | np.ndarray
 """The token ids of a sentence."""
 

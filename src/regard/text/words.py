@@ -19,22 +19,6 @@ from functools import lru_cache
 
 import regex
 
-__all__ = [
-    "ASCII_WHITESPACE",
-    "CONTROL_CHARACTERS",
-    "fold_word",
-    "is_alphabetic",
-    "is_reduplication",
-    "is_word",
-    "joins_letters",
-    "normalize_whitespace",
-    "normalize_word",
-    "split_line",
-    "split_whitespace",
-    "word_share",
-    "word_spans",
-]
-
 ASCII_WHITESPACE = " \t\n\r\v\f"
 CONTROL_CHARACTERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 """Control characters except the tab and the line feed, which separate the fields and lines of files."""

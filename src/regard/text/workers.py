@@ -18,8 +18,6 @@ from typing import IO, Any
 from regard.config.plugins import load_plugins, loaded
 from regard.errors import RegardError
 
-__all__ = ["ordered_map", "run_worker"]
-
 _START = "import sys; sys.path[:] = {path!r}; from regard.text.workers import run_worker; run_worker()"
 
 

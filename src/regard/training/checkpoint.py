@@ -35,8 +35,6 @@ from regard.training.optimizer import LRScheduler, load_optimizer_state, optimiz
 from regard.training.progress import TrainingProgress
 from regard.types import Tensor
 
-__all__ = ["CheckpointManager", "TrainingState"]
-
 
 @dataclass
 class TrainingState:

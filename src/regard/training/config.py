@@ -15,8 +15,6 @@ from regard.training.optimizer import (
     ScheduleConfig,
 )
 
-__all__ = ["CheckpointConfig", "LoggingConfig", "StopConfig", "TrainingConfig", "ValidationConfig"]
-
 
 @configclass
 class ValidationConfig:

@@ -30,8 +30,6 @@ from regard.training.evaluate import TrainingExamples
 from regard.training.progress import TrainingProgress
 from regard.training.run_context import ProcessGroup, StepStatistics
 
-__all__ = ["LogClock", "ProgressDisplay", "banner", "preparation_progress"]
-
 _log = logging.getLogger(__name__)
 
 FIRST_LINE = 5.0

@@ -18,13 +18,6 @@ from regard.models.base import Precision, TranslationModel
 from regard.training.config import TrainingConfig
 from regard.training.run_context import SINGLE_PROCESS, ProcessGroup, autocast
 
-__all__ = [
-    "TrainingExamples",
-    "TranslationMetric",
-    "add_error_location",
-    "validate",
-]
-
 
 @runtime_checkable
 class TrainingExamples(Protocol):

@@ -58,15 +58,6 @@ from regard.training.optimizer import AdamConfig, ConstantConfig
 from regard.training.run_context import RunContext
 from regard.training.trainer import Trainer, TrainingResult
 
-__all__ = [
-    "PREDICTOR_TRAINING",
-    "PredictorScore",
-    "TaggedExamples",
-    "TaggedSentences",
-    "add_fertilities",
-    "train_predictor",
-]
-
 _log = logging.getLogger(__name__)
 
 PREDICTOR_TRAINING = TrainingConfig(

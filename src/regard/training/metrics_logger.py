@@ -17,8 +17,6 @@ from regard.errors import CheckpointError, ConfigError, DataError
 from regard.text.files import format_json, write_atomic
 from regard.text.reading import MAX_JSON_BYTES, InvalidJsonError, parse_json, read_bytes
 
-__all__ = ["METRICS_FILE", "MetricsLogger", "read_metrics"]
-
 METRICS_FILE = "record.jsonl"
 
 _log = logging.getLogger(__name__)

@@ -18,25 +18,6 @@ from regard.errors import CheckpointError, ConfigError
 from regard.models.base import TranslationModel
 from regard.types import Tensor
 
-__all__ = [
-    "LR_FACTOR_KEY",
-    "AdamConfig",
-    "ConstantConfig",
-    "ExponentialConfig",
-    "InverseSqrtConfig",
-    "LRScheduler",
-    "OptimizerConfig",
-    "PlateauConfig",
-    "ScheduleConfig",
-    "SgdConfig",
-    "build_optimizer",
-    "clip_gradients",
-    "freeze_parameters",
-    "load_optimizer_state",
-    "optimizer_state_tensors",
-    "parameter_groups",
-]
-
 LR_FACTOR_KEY = "scale"
 """The key of an optimizer's parameter group that holds the factor of its learning rate."""
 

@@ -10,8 +10,6 @@ from regard.errors import CheckpointError
 from regard.training.config import StopConfig
 from regard.training.run_context import StepStatistics
 
-__all__ = ["MetricSums", "TrainingProgress"]
-
 
 @dataclass
 class MetricSums:

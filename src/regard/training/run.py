@@ -38,8 +38,6 @@ from regard.training.run_config import (
 from regard.training.run_context import Callback, ProcessGroup, RunContext, init_process_group
 from regard.training.trainer import Trainer, TrainingResult
 
-__all__ = ["run_training"]
-
 
 def run_training(
     config: RunConfig,

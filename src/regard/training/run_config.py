@@ -21,15 +21,6 @@ from regard.text.paths import check_name
 from regard.training.config import TrainingConfig
 from regard.training.losses.base import resumable_loss_options
 
-__all__ = [
-    "RunConfig",
-    "config_differences",
-    "fixed_options_checksum",
-    "load_config",
-    "read_run_config",
-    "resumed_config",
-]
-
 _log = logging.getLogger(__name__)
 
 MAIN_MODULE = "__main__"

@@ -23,17 +23,6 @@ import torch.distributed as dist
 
 from regard.models.base import Precision, TranslationModel
 
-__all__ = [
-    "SINGLE_PROCESS",
-    "Callback",
-    "ProcessGroup",
-    "RunContext",
-    "StepStatistics",
-    "autocast",
-    "init_process_group",
-    "record_signals",
-]
-
 
 def autocast(device: torch.device, precision: Precision) -> AbstractContextManager[Any]:
     """Return a context in which matrix multiplications are computed in the given precision."""

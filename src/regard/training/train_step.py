@@ -20,8 +20,6 @@ from regard.training.losses.objectives import OBJECTIVES, Loss, add_advantage
 from regard.training.optimizer import LR_FACTOR_KEY, clip_gradients
 from regard.training.run_context import ProcessGroup, StepStatistics, autocast
 
-__all__ = ["TrainStep"]
-
 RELEASE_MEMORY_EVERY = 10  # steps
 
 

@@ -31,8 +31,6 @@ from regard.training.progress import TrainingProgress
 from regard.training.run_context import Callback, RunContext, StepStatistics, record_signals
 from regard.training.train_step import TrainStep
 
-__all__ = ["Trainer", "TrainingResult"]
-
 _log = logging.getLogger(__name__)
 
 INTERRUPTED = "a signal"

@@ -21,8 +21,6 @@ from regard.extensions.check.notes import apply_note, find_note
 from regard.extensions.check.result import CheckedSentence, CoverageCheck
 from regard.generation.reranking import CoverageJudgment
 
-__all__ = ["CoverageModel", "check"]
-
 
 @dataclass(frozen=True)
 class CoverageModel:

@@ -14,8 +14,6 @@ from jaxtyping import Float, Int
 
 from regard.text.array_files import MAX_COUNT, ArrayForm
 
-__all__ = ["ErrorTagger", "LogisticRegression", "build_network", "fit_tagger"]
-
 _HIDDEN = (96, 64)
 _SENTENCE_HIDDEN = 48
 _KERNEL_WIDTH = 5  # words that a convolution reads

@@ -21,11 +21,6 @@ if TYPE_CHECKING:
     from regard.extensions.check.base import CoverageError
     from regard.extensions.check.result import CheckedSentence, CoverageCheck
 
-__all__ = [
-    "check_command",
-    "corrupt_command",
-]
-
 
 @from_api("regard.extensions.check.corrupt:corrupt", ["sources", "translations"])
 def corrupt_command(

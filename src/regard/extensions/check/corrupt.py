@@ -29,8 +29,6 @@ from regard.extensions.check.posteriors import TextPosteriors
 from regard.text.links import Links
 from regard.text.words import split_line, word_spans
 
-__all__ = ["CorruptedText", "corrupt"]
-
 _LINKED: tuple[Corruption, ...] = ("deletion", "truncation")
 _UNSPACED_BEFORE = frozenset(".,;:!?)]}%…»”’'")
 _UNSPACED_AFTER = frozenset("([{«„“'’")

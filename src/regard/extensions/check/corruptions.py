@@ -16,16 +16,6 @@ from regard.extensions.check.base import CoverageError, WordPair
 from regard.text.links import Links
 from regard.text.words import fold_word, is_reduplication, is_word
 
-__all__ = [
-    "CORRUPTIONS",
-    "CorruptedPair",
-    "Corruption",
-    "CorruptionConfig",
-    "corrupt_pairs",
-    "with_unknown_words",
-    "word_labels",
-]
-
 Corruption = Literal["deletion", "truncation", "insertion", "repetition", "unrelated"]
 CORRUPTIONS: tuple[Corruption, ...] = get_args(Corruption)
 """The kinds of synthetic errors.

@@ -12,8 +12,6 @@ from jaxtyping import Float
 from regard.extensions.check.base import Detector, PairScores, WordPair, register_detector
 from regard.extensions.check.features import LengthModel, longest_repetitions, repeats_previous
 
-__all__ = ["LengthDetector", "RepetitionDetector"]
-
 _SHIFT = 2.0  # standard deviations by which an error is assumed to change the length
 _PRIOR = -2.2  # log-odds of an error in one of ten sentences
 _MIN_PAIRS = 20

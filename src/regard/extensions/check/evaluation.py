@@ -28,18 +28,6 @@ from regard.metrics.base import Estimate, bootstrap
 from regard.text.corpus import read_lines
 from regard.text.reading import InvalidJsonError, parse_json
 
-__all__ = [
-    "WORD_KEYS",
-    "CoverageEvaluation",
-    "CoverageScore",
-    "LineLabels",
-    "check_labels",
-    "labeled_words",
-    "read_labels",
-    "sentence_scores",
-    "word_scores",
-]
-
 Span = tuple[int, int]
 
 WORD_KEYS: Mapping[CoverageError, str] = {

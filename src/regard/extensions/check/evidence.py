@@ -25,8 +25,6 @@ from regard.extensions.check.base import WordPair
 from regard.extensions.check.posteriors import LINK_THRESHOLD, LinkCounts, TextPosteriors
 from regard.text.words import is_alphabetic, is_word
 
-__all__ = ["STATISTICS", "Evidence", "LinkModel", "SideEvidence", "WordNorms"]
-
 STATISTICS = (
     "unlinked",
     "other",

@@ -13,20 +13,6 @@ from regard.extensions.check.evidence import STATISTICS, SideEvidence, WordNorms
 from regard.extensions.check.posteriors import TextPosteriors
 from regard.text.words import is_reduplication, is_word, normalize_word, word_share
 
-__all__ = [
-    "MIN_DEVIATION",
-    "NUM_REPETITION_FEATURES",
-    "NUM_SENTENCE_FEATURES",
-    "NUM_WORD_FEATURES",
-    "LengthModel",
-    "longest_repetitions",
-    "repeats_previous",
-    "repetition_features",
-    "repetition_sentence_features",
-    "sentence_features",
-    "word_features",
-]
-
 MIN_DEVIATION = 0.05
 """Minimum standard deviation of the logarithm of the length."""
 _MAX_NGRAM = 4

@@ -47,8 +47,6 @@ from regard.extensions.check.features import (
 )
 from regard.text.links import Links
 
-__all__ = ["STEM_LENGTH", "TAGGED", "CombinedDetector", "ErrorModel", "held_out_parts"]
-
 STEM_LENGTH = 4
 """Number of characters of a stem. Rare words share their first characters with others."""
 _MIN_PAIRS = 100

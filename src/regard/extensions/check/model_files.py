@@ -37,8 +37,6 @@ from regard.text.reading import (
     verify_checksums,
 )
 
-__all__ = ["check_model_dir", "load_coverage_model", "save_coverage_model"]
-
 _MODEL_FILE = "checker.json"
 _ARRAYS_FILE = "checker.safetensors"
 _FORMAT = 3

@@ -19,8 +19,6 @@ from regard.text.words import is_alphabetic, normalize_word
 if TYPE_CHECKING:
     from regard.extensions.check.model import ErrorModel
 
-__all__ = ["NOTES", "Note", "apply_note", "find_note"]
-
 Note = Literal[
     "too_long", "empty_source", "empty_translation", "copied", "unknown_source", "unknown_translation"
 ]

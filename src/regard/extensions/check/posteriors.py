@@ -16,8 +16,6 @@ from regard.alignment.corpus import UNKNOWN
 from regard.extensions.check.base import WordPair
 from regard.text.links import Links
 
-__all__ = ["LINK_THRESHOLD", "LinkCounts", "TextPosteriors"]
-
 LINK_THRESHOLD = 0.3
 """Minimum geometric mean of both directions of a probable link."""
 _MIN_LINK = 0.05

@@ -19,8 +19,6 @@ from regard.reporting.scores import ScoreTable
 from regard.reporting.systems import SentenceResult, SystemResults
 from regard.text.files import open_atomic
 
-__all__ = ["ReportCheck", "check_report", "train_checker"]
-
 
 @dataclass(frozen=True)
 class ReportCheck:

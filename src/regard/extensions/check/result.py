@@ -27,8 +27,6 @@ from regard.plot.analyses import check_chart
 from regard.plot.figure import Figure
 from regard.text.words import word_spans
 
-__all__ = ["MARKS", "CheckedSentence", "CoverageCheck", "marked_spans"]
-
 _THRESHOLD = 0.5
 _VERBS: Mapping[SentenceError, tuple[str, str]] = {
     "omission": ("{} omits a word", "{} omit a word"),

@@ -19,8 +19,6 @@ from regard.extensions.serve.schemas import SentencePair
 from regard.extensions.serve.validation import ServeConfig, pair_jobs
 from regard.text.words import split_whitespace
 
-__all__ = ["CheckAnswer", "CheckRequest", "CheckServer", "CheckSettings"]
-
 _NO_DETECTOR = "the server has no detector of errors: start it with --checker DIRECTORY"
 
 

@@ -4,8 +4,6 @@ from regard.cli.api_flags import ApiCall, from_api
 from regard.cli.command import Writes
 from regard.cli.output import print_message
 
-__all__ = ["export"]
-
 
 @from_api(
     "regard.extensions.ctranslate2.export:export_ctranslate2",

@@ -43,15 +43,6 @@ from regard.text.reading import (
 from regard.text.vocabulary import BOS, EOS, SPECIAL_TOKENS, UNK, Vocabulary
 from regard.types import Float, Tensor
 
-__all__ = [
-    "POSITIONS_KEY",
-    "Quantization",
-    "check_export",
-    "export_ctranslate2",
-    "import_ctranslate2",
-    "token_names",
-]
-
 POSITIONS_KEY = "positions"
 """The key of CTranslate2's `config.json` that holds the number of positions of the tables."""
 CHECKSUM_FILE = "sealed.json"

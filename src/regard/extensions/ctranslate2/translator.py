@@ -33,8 +33,6 @@ from regard.runs.weights import EXPORTED_FILE, MODEL_FILE
 from regard.text.reading import read_json
 from regard.text.vocabulary import BOS, EOS, PAD, SINK, SPECIAL_TOKENS
 
-__all__ = ["ExportedTranslator"]
-
 _BANNED = frozenset(SPECIAL_TOKENS[token] for token in (PAD, BOS, SINK))
 """The tokens that no translation contains."""
 

@@ -24,17 +24,6 @@ from regard.kernels.attention import fused_backends
 from regard.models.base import OutputAttentions
 from regard.types import Bool, Float, Tensor
 
-__all__ = [
-    "ATTENTION_NAME",
-    "LAYER_ATTRIBUTE",
-    "AttentionSession",
-    "CrossAttention",
-    "CrossAttentionProbe",
-    "WeightRecorder",
-    "use_regard_attention",
-    "use_session",
-]
-
 ATTENTION_NAME = "regard"
 LAYER_ATTRIBUTE = "regard_layer"
 """The attribute of a cross-attention module that stores the number of its decoder layer."""

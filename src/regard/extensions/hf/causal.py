@@ -38,8 +38,6 @@ from regard.models.output import score_logits
 from regard.text.vocabulary import BOS, EOS, PAD, SINK, UNK
 from regard.types import Bool, Float, Int, Tensor
 
-__all__ = ["HfCausal"]
-
 _NEG_INF = -float("inf")
 _LIMITS = ("max_position_embeddings", "n_positions", "max_seq_len")
 

@@ -4,8 +4,6 @@ from regard.cli.api_flags import ApiCall, from_api
 from regard.cli.command import Writes
 from regard.cli.train import exit_if_interrupted, is_main_process, print_training_result
 
-__all__ = ["pretrain_command"]
-
 
 @from_api(
     "regard.extensions.hf.pretraining:pretrain_model",

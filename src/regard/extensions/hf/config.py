@@ -15,8 +15,6 @@ from regard.models.transformer.model import (
     TransformerEncoderConfig,
 )
 
-__all__ = ["CausalConfig", "HfConfig", "LoraConfig", "PretrainedConfig"]
-
 
 @configclass
 class HfConfig:

@@ -17,23 +17,6 @@ from pydantic import BaseModel, Field
 from regard.errors import CheckpointError, DataError, RegardError, UsageError
 from regard.text.reading import InvalidJsonError, checked_file, read_bytes, read_json
 
-__all__ = [
-    "GENERATION_CONFIG",
-    "HF_CONFIG",
-    "MAX_SETTING",
-    "TokenId",
-    "convert_errors",
-    "import_transformers",
-    "load_hf_tokenizer",
-    "missing_directory_hint",
-    "pack_tokenizer",
-    "quiet_transformers",
-    "read_hf_config",
-    "tokenizer_files",
-    "unpack_tokenizer",
-    "weight_files",
-]
-
 HF_CONFIG, GENERATION_CONFIG = "config.json", "generation_config.json"
 MAX_LAYERS, MAX_SETTING = 1_000, 1 << 24
 """Maximum number of layers and maximum value of other sizes in a `config.json`."""

@@ -25,19 +25,6 @@ from regard.models.output import score_logits
 from regard.text.corpus import read_lines
 from regard.types import Bool, Tensor
 
-__all__ = [
-    "CausalDataset",
-    "HfLanguageModel",
-    "MaskedBatch",
-    "MaskedDataset",
-    "TokenizedLines",
-    "build_language_model",
-    "mask_tokens",
-    "num_masked",
-    "read_monolingual",
-    "train_tokenizer",
-]
-
 PREDICTED_RATIO, MASK_TOKEN_RATIO, RANDOM_TOKEN_RATIO = 0.15, 0.8, 0.1
 TOKENIZER_CHUNK = 1000
 MASKED_SPECIAL_TOKENS = {

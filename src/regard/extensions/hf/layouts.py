@@ -22,8 +22,6 @@ from regard.data.batch import PaddedSequences
 from regard.extensions.hf.tokenizer import PretrainedTokenizer
 from regard.types import Bool, Float, Int, Tensor
 
-__all__ = ["InputLayout", "PromptLayout", "scaled_embeddings"]
-
 NUM_SINKS = 2
 """Number of sinks of the source of a decoder-only model."""
 

@@ -23,14 +23,6 @@ from regard.text.array_files import open_safetensors
 from regard.text.reading import checked_file
 from regard.text.vocabulary import EOS, PAD
 
-__all__ = [
-    "check_tokenizer_fit",
-    "load_auto_model",
-    "load_encoder",
-    "load_seq2seq",
-    "max_positions",
-]
-
 _LIMITS = ("max_position_embeddings", "n_positions")
 _TABLES = ("position", "wpe")
 MAX_EXTRA_ROWS, MAX_ROW_RATIO = 128, 1.05

@@ -38,16 +38,6 @@ from regard.text.reading import checked_file, read_bytes
 from regard.text.tokenizers.base import TOKENIZERS
 from regard.text.vocabulary import BOS, EOS, PAD, SINK, UNK
 
-__all__ = [
-    "GenerationSettings",
-    "decoder_prefix",
-    "describe_model",
-    "load_text",
-    "read_generation_settings",
-    "recognizes",
-    "to_constraints",
-]
-
 _log = logging.getLogger(__name__)
 MAX_GENERATED_LENGTH = 100_000
 """Largest maximum length of a translation, in tokens, that is taken from a generation config."""

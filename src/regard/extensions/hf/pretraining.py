@@ -38,14 +38,6 @@ from regard.training.config import TrainingConfig
 from regard.training.run_context import RunContext, init_process_group
 from regard.training.trainer import Trainer, TrainingResult
 
-__all__ = [
-    "LanguageModelConfig",
-    "MonolingualConfig",
-    "PretrainConfig",
-    "pretrain",
-    "pretrain_model",
-]
-
 RUN_DIR = "run"
 SETTINGS_FILE = "pretrain.json"
 

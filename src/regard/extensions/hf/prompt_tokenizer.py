@@ -26,8 +26,6 @@ from regard.text.reading import InvalidJsonError, parse_json
 from regard.text.tokenizers.base import register_tokenizer
 from regard.text.words import normalize_whitespace
 
-__all__ = ["PROMPT_FILE", "PromptTokenizer", "PromptTokenizerConfig"]
-
 PROMPT_FILE = "regard_prompt.json"
 """The file of a model directory with the options of its prompts."""
 DEFAULT_TEMPLATE = "Translate from {source_language} to {target_language}: {source}\n"

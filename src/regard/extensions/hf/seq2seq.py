@@ -54,8 +54,6 @@ from regard.models.stack import StackState, continue_state
 from regard.text.vocabulary import BOS, EOS, PAD, SINK, UNK
 from regard.types import Float, Int, Tensor
 
-__all__ = ["HfSeq2Seq"]
-
 NEG_INF = -float("inf")
 PROBE_SOURCE, PROBE_TARGET = 5, 2
 """Numbers of tokens in a probe. They differ, so that lengths identify cross-attention."""

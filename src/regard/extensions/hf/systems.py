@@ -44,8 +44,6 @@ from regard.text.reading import checked_file
 from regard.text.vocabulary import BOS, EOS
 from regard.types import Float, Tensor
 
-__all__ = ["CausalSystem", "HfEncoder", "HfSystem", "PretrainedEncoderSystem"]
-
 
 class HfEncoder(SourceEncoder):
     """The encoder, with a linear projection to the decoder's dimension if the dimensions differ.

@@ -26,8 +26,6 @@ from regard.text.tokenizers.base import Tokenizer, register_tokenizer
 from regard.text.vocabulary import SPECIAL_TOKENS, UNK, Vocabulary
 from regard.text.words import ASCII_WHITESPACE, normalize_whitespace
 
-__all__ = ["PretrainedTokenizer", "PretrainedTokenizerConfig"]
-
 WORD_START_MARKS = ("▁", "Ġ")
 """Prefixes of a token that starts a word: of SentencePiece and of byte-level BPE."""
 CONTINUATION_PREFIX, WORD_END_SUFFIX = "##", "</w>"

@@ -30,21 +30,6 @@ from regard.extensions.phrasebook.sentences import MainClauses, Subordination
 from regard.text.files import open_atomic
 from regard.text.links import Links, format_links
 
-__all__ = [
-    "SPLITS",
-    "CorpusPair",
-    "PhrasebookConfig",
-    "SplitName",
-    "generate",
-    "generate_split",
-    "generate_splits",
-    "random_sentences",
-    "realize",
-    "split_of",
-    "write_corpus",
-    "write_splits",
-]
-
 SplitName = Literal["train", "valid", "test"]
 SPLITS: tuple[SplitName, ...] = ("train", "valid", "test")
 # Percentage of pairs for training and for validation; the other pairs are for testing.

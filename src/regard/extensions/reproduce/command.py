@@ -5,8 +5,6 @@ from regard.cli.command import Writes
 from regard.cli.options import JsonOption, OutputOption
 from regard.cli.output import open_output, print_message, write_json
 
-__all__ = ["reproduce"]
-
 
 @from_api(
     "regard.extensions.reproduce.reproduction:reproduce_table",

@@ -30,8 +30,6 @@ from regard.text.tokenizers.base import create_tokenizers
 from regard.text.tokenizers.moses import MosesConfig
 from regard.text.words import normalize_whitespace
 
-__all__ = ["DEFAULT_COLUMNS", "TEXT_SPLITS", "ExperimentText", "find_tables", "read_text", "write_text"]
-
 TEXT_SPLITS = ("train", "valid", "test", "gold")
 _SIDES = ("source", "target")
 FILE_PREFIXES = {

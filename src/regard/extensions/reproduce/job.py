@@ -38,8 +38,6 @@ from regard.training.metrics_logger import read_metrics
 from regard.training.run import run_training as train
 from regard.training.trainer import TrainingResult
 
-__all__ = ["JobsFailedError", "run", "run_jobs"]
-
 _log = logging.getLogger(__name__)
 
 ReportFunction = Callable[[str], None]

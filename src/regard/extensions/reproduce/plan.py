@@ -29,8 +29,6 @@ from regard.text.reading import InvalidJsonError, read_json
 from regard.text.words import split_whitespace
 from regard.training.run_config import RunConfig
 
-__all__ = ["GOLD_LINKS_HINT", "MODEL_SIZES", "PlanOptions", "RowJob", "TableJob", "merge_options", "plan"]
-
 MODEL_SIZES = ("small", "paper")
 PENALTIES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 GOLD_LINKS_HINT = ". A link is SOURCE-TARGET; check --target-language."

@@ -17,8 +17,6 @@ from regard.extensions.reproduce.results import TableResults, collect_results
 from regard.extensions.reproduce.scores import unavailable_reason
 from regard.extensions.reproduce.tables import Table, paper_tables
 
-__all__ = ["reproduce_table"]
-
 
 def reproduce_table(
     table: str,

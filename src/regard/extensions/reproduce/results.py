@@ -16,14 +16,6 @@ from regard.extensions.reproduce.tables import Row, Table, TableMetric
 from regard.metrics.base import Estimate, PairedComparison, bootstrap, paired_bootstrap
 from regard.text.array_files import load_arrays
 
-__all__ = [
-    "MetricResult",
-    "RowResult",
-    "TableResults",
-    "collect_results",
-    "sentence_counts",
-]
-
 
 @dataclass(frozen=True)
 class MetricResult:

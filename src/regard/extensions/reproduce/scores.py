@@ -29,14 +29,6 @@ from regard.runs.loading import LoadedModel
 from regard.text.links import check_links, read_gold_links
 from regard.text.words import split_whitespace
 
-__all__ = [
-    "LENGTH_BINS",
-    "METRIC_FUNCTIONS",
-    "MetricFunctions",
-    "ScoredSystem",
-    "unavailable_reason",
-]
-
 LENGTH_BINS = ("1-10", "11-20", "21-30", "31-40", "41-50", "51-60", "61+")
 """The bins of source lengths of Indurthi et al. (2019), Table 2."""
 

@@ -8,8 +8,6 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Literal
 
-__all__ = ["Row", "Table", "TableMetric", "paper_tables"]
-
 
 @dataclass(frozen=True)
 class TableMetric:

@@ -46,8 +46,6 @@ from regard.generation.translation import Translation
 from regard.text.files import format_json
 from regard.text.words import split_whitespace
 
-__all__ = ["create_app"]
-
 NDJSON = "application/x-ndjson"
 _STATUS_DESCRIPTIONS = {
     400: "The body is not JSON.",

@@ -4,8 +4,6 @@ from regard.cli.api_flags import ATTENTION_FLAGS, ApiCall, from_api
 from regard.cli.output import print_message
 from regard.errors import UsageError
 
-__all__ = ["serve"]
-
 
 @from_api(
     "regard.extensions.serve.run:serve_models",

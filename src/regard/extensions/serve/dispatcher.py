@@ -26,8 +26,6 @@ from regard.errors import RegardError
 from regard.extensions.serve.engine import ModelServer
 from regard.extensions.serve.validation import ServeConfig
 
-__all__ = ["Batcher", "CheckEngine", "Dispatcher", "Engine", "collect_answers", "stream_answers"]
-
 MAX_WINDOWS = 4
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")

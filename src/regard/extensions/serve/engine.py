@@ -24,18 +24,6 @@ from regard.text.tokenizers import moses
 from regard.text.tokenizers.base import TextFormat
 from regard.text.words import split_whitespace
 
-__all__ = [
-    "ModelServer",
-    "PairJob",
-    "ScoreSettings",
-    "SearchSettings",
-    "SentenceJob",
-    "example_sentences",
-    "isolate_failures",
-    "load_engines",
-    "to_plain_text",
-]
-
 _log = logging.getLogger(__name__)
 
 Job = TypeVar("Job")

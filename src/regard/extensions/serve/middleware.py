@@ -26,15 +26,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from regard.errors import RegardError
 from regard.extensions.serve.validation import ServeConfig
 
-__all__ = [
-    "ErrorResponse",
-    "RequestMiddleware",
-    "add_handlers",
-    "error_response",
-    "is_allowed_host",
-    "unexpected_error_response",
-]
-
 _log = logging.getLogger(__name__)
 _HEADERS = [
     (

@@ -14,8 +14,6 @@ from regard.config.extensions import require_hook
 from regard.errors import UsageError
 from regard.extensions.serve.validation import ServeConfig
 
-__all__ = ["ServeConfig", "run_server", "serve_models"]
-
 _CACHE_CAPACITY = 128
 """Capacity of oneDNN's cache of compiled kernels, in kernels. A larger cache was not faster."""
 

@@ -15,22 +15,6 @@ from regard.generation.config import AlignmentConfig
 from regard.generation.reranking import CoverageJudgment, LineRepair
 from regard.generation.translation import Translation
 
-__all__ = [
-    "Health",
-    "ModelsAnswer",
-    "ScoreAnswer",
-    "ScoreRequest",
-    "SentenceAnswer",
-    "SentencePair",
-    "SplitAnswer",
-    "SplitRequest",
-    "SplitSentence",
-    "TranslateAnswer",
-    "TranslateRequest",
-    "TranslationData",
-    "WordFertility",
-]
-
 _REQUEST_CONFIG = ConfigDict(extra="forbid", strict=True)
 _MAX_FERTILITY = 1e6
 

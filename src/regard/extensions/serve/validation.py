@@ -18,17 +18,6 @@ from regard.extensions.serve.engine import PairJob
 from regard.extensions.serve.schemas import SentencePair
 from regard.text.words import normalize_whitespace, split_whitespace
 
-__all__ = [
-    "SentenceSpan",
-    "ServeConfig",
-    "SplitTexts",
-    "check_request_texts",
-    "pair_jobs",
-    "separator",
-    "split_sentences",
-    "split_texts",
-]
-
 
 @configclass
 class ServeConfig:

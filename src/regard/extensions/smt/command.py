@@ -13,8 +13,6 @@ from regard.errors import UsageError
 if TYPE_CHECKING:
     from regard.extensions.smt.language_model import LanguageModelSummary
 
-__all__ = ["language_model", "lm"]
-
 
 def language_model(
     text: Path, *, order: int = 5, output: Path | None = None, perplexity: Path | None = None

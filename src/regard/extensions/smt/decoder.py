@@ -36,8 +36,6 @@ from regard.extensions.smt.translation_options import (
 from regard.extensions.smt.trie import read_only
 from regard.kernels.compilation import njit, stable_argsort
 
-__all__ = ["COPIED", "PhraseDecoder", "PhrasePair", "PhraseTranslation", "SearchLimits"]
-
 COPIED = -1
 """The target word id that stands for a copied source word."""
 MAX_PATHS_PER_TRANSLATION = 100

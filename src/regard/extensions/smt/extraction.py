@@ -28,17 +28,6 @@ from regard.alignment.symmetrize import LinkTable
 from regard.extensions.smt.trie import concatenate_ranges
 from regard.kernels.compilation import njit, search_key
 
-__all__ = [
-    "MAX_PHRASE_LENGTH",
-    "ORIENTATIONS",
-    "LexicalTable",
-    "PhraseList",
-    "PhraseOccurrences",
-    "estimate_lexical_table",
-    "extract_phrases",
-    "lexical_weights",
-]
-
 MAX_PHRASE_LENGTH = 7
 """The maximum length of a phrase in words, so that the 7 x 7 links of a pair fit into one 64-bit integer."""
 ORIENTATIONS = ("monotone", "swap", "discontinuous")

@@ -16,15 +16,6 @@ from regard.alignment.em_kernels import longest_lengths
 from regard.alignment.hmm import emissions
 from regard.kernels.compilation import njit
 
-__all__ = [
-    "MAX_DISTORTION",
-    "MAX_FERTILITY",
-    "NUM_DISTANCES",
-    "climb_links",
-    "count_distortions",
-    "expect_neighborhood",
-]
-
 MAX_FERTILITY = 9
 """Maximum number of links of a source word without a penalty."""
 MAX_DISTORTION = 30

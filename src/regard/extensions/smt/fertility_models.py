@@ -52,8 +52,6 @@ from regard.extensions.smt.fertility_kernels import (
 )
 from regard.text.array_files import MAX_COUNT, ArrayForm, check_arrays
 
-__all__ = ["IBM3Aligner", "IBM3Config", "IBM4Aligner", "IBM4Config"]
-
 
 @configclass
 class _FertilityConfig:

@@ -29,8 +29,6 @@ from regard.extensions.smt.language_model import (
 )
 from regard.extensions.smt.trie import Trie, TrieBuilder, grow_level
 
-__all__ = ["FALLBACK_DISCOUNTS", "compute_discounts", "estimate_language_model"]
-
 _log = logging.getLogger(__name__)
 
 FALLBACK_DISCOUNTS = (0.5, 1.0, 1.5)

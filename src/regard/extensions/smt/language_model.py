@@ -30,18 +30,6 @@ from regard.text.array_files import check_array, check_range, load_arrays
 from regard.text.files import open_atomic
 from regard.text.reading import InvalidJsonError, checked_file, parse_json
 
-__all__ = [
-    "BEGIN",
-    "END",
-    "SPECIAL_WORDS",
-    "UNKNOWN_WORD",
-    "LanguageModelArrays",
-    "LanguageModelSummary",
-    "NgramLanguageModel",
-    "Perplexity",
-    "score_word",
-]
-
 UNKNOWN_WORD, BEGIN, END = 0, 1, 2
 """The ids of `<unk>`, `<s>` and `</s>`."""
 SPECIAL_WORDS = ("<unk>", "<s>", "</s>")

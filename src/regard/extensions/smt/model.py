@@ -43,19 +43,6 @@ from regard.text.reading import (
 )
 from regard.text.vocabulary import UNK
 
-__all__ = [
-    "PHRASE_DIR",
-    "PhraseConfig",
-    "PhraseDescription",
-    "PhraseModel",
-    "PhraseTranslator",
-    "TuningConfig",
-    "build_decoder",
-    "load_phrases",
-    "read_description",
-    "save_phrases",
-]
-
 PHRASE_DIR, DESCRIPTION_FILE = "phrase", "about.json"
 FORMAT_VERSION = 3
 

@@ -31,8 +31,6 @@ from regard.extensions.smt.trie import Trie, build_phrase_trie, concatenate_rang
 from regard.text.array_files import check_array, check_offsets, check_range, load_arrays
 from regard.text.reading import checked_file
 
-__all__ = ["SCORES", "PhraseTable", "estimate_phrase_table"]
-
 Smoothing = Literal["kneser-ney", "none"]
 
 SCORES = ("p(t|s)", "lex(t|s)", "p(s|t)", "lex(s|t)")

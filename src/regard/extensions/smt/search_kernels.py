@@ -26,8 +26,6 @@ from regard.extensions.smt.translation_options import (
 )
 from regard.kernels.compilation import njit, stable_argsort
 
-__all__ = ["MAX_DISTORTION_LIMIT", "Hypotheses", "stack_search"]
-
 MAX_DISTORTION_LIMIT = 60
 """The maximum distortion limit, because the bitmap is one 64-bit integer."""
 

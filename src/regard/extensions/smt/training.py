@@ -42,8 +42,6 @@ from regard.text.vocabulary import UNK
 if TYPE_CHECKING:
     from regard.training.trainer import TrainingResult
 
-__all__ = ["PhraseSystem"]
-
 _log = logging.getLogger(__name__)
 
 

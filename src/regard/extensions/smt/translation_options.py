@@ -18,18 +18,6 @@ from regard.extensions.smt.phrase_table import SCORES
 from regard.extensions.smt.trie import find_child
 from regard.kernels.compilation import njit, stable_argsort
 
-__all__ = [
-    "FEATURE_NAMES",
-    "INITIAL_WEIGHTS",
-    "NUM_FEATURES",
-    "PhraseTableArrays",
-    "ScoringArrays",
-    "TranslationOptions",
-    "collect_options",
-    "future_costs",
-    "orientation_score",
-]
-
 LN10 = np.log(10.0)
 
 LANGUAGE, WORDS, PHRASES, COPIES, DISTORTION, TABLE, BACKWARD, FORWARD = 0, 1, 2, 3, 4, 5, 9, 12

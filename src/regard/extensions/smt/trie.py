@@ -17,18 +17,6 @@ from regard.errors import DataError
 from regard.kernels.compilation import njit, search_key
 from regard.text.array_files import check_array, check_offsets, check_range
 
-__all__ = [
-    "ABSENT",
-    "Level",
-    "Trie",
-    "TrieBuilder",
-    "build_phrase_trie",
-    "concatenate_ranges",
-    "find_child",
-    "grow_level",
-    "read_only",
-]
-
 ABSENT = -1
 
 

@@ -25,18 +25,6 @@ from regard.extensions.smt.model import TuningConfig
 from regard.extensions.smt.translation_options import BACKWARD, COPIES, NUM_FEATURES
 from regard.kernels.compilation import njit
 
-__all__ = [
-    "NUM_STATISTICS",
-    "NBestLists",
-    "TuningRound",
-    "TuningText",
-    "bleu_statistics",
-    "compute_bleu",
-    "line_search",
-    "maximize_bleu",
-    "tune_weights",
-]
-
 NUM_STATISTICS = 9
 """The number of statistics: 4 of matches, 4 of n-grams of the translation, and the reference length."""
 MIN_BLEU_GAIN = 1e-5

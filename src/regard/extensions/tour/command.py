@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from regard.extensions.tour.report import Example, QuickstartResult, TourResults
 
-__all__ = ["quickstart", "tour"]
-
 
 def quickstart(
     output_dir: OutputDirOption = Path("quickstart"),

@@ -23,8 +23,6 @@ from regard.text.corpus import CorpusConfig, read_pairs
 from regard.text.files import write_atomic
 from regard.text.links import read_gold_links
 
-__all__ = ["Example", "QuickstartResult", "TourResults", "run_quickstart", "write_report"]
-
 _METRICS = ("bleu", "rep", "drop", "aer")
 QUICKSTART_SIZES: dict[Literal["train", "valid", "test"], int] = {"train": 20_000, "valid": 500, "test": 500}
 QUICKSTART_OVERRIDES = (

@@ -33,8 +33,6 @@ from regard.training.run import run_training as train
 from regard.training.run_config import RunConfig
 from regard.training.trainer import TrainingResult
 
-__all__ = ["CORPUS_SIZES", "SYSTEMS", "Costs", "Tour", "TourSystem"]
-
 CORPUS_SIZES: dict[Literal["train", "valid", "test"], int] = {"train": 15_000, "valid": 500, "test": 300}
 WARMUP_SENTENCES = 32  # sentences that are translated before timing starts, so that kernels are compiled
 

@@ -54,8 +54,6 @@ from regard.models.stack_layer import (
 )
 from regard.types import Bool, Float, Tensor
 
-__all__ = ["ConvConfig", "ConvDecoderLayer", "ConvEncoderLayer", "ConvModel", "ConvSideConfig"]
-
 
 @configclass
 class ConvSideConfig:

@@ -9,13 +9,6 @@ from regard.errors import ConfigError
 from regard.layers.recurrent import Direction
 from regard.models.base import TIE_EMBEDDINGS_HELP
 
-__all__ = [
-    "RnnConfig",
-    "RnnDecoderConfig",
-    "RnnEncoderConfig",
-    "check_rnn",
-]
-
 
 @configclass
 class RnnEncoderConfig:

@@ -18,16 +18,6 @@ from regard.layers.recurrent import CellState, RecurrentLayer, RecurrentWeights,
 from regard.models.rnn.config import RnnConfig, RnnEncoderConfig
 from regard.types import Float, Int, Tensor
 
-__all__ = [
-    "OpenDecoder",
-    "RecurrentDecoder",
-    "RecurrentEncoder",
-    "RnnState",
-    "RnnStep",
-    "StateInit",
-    "initialize_uniform",
-]
-
 
 class RecurrentEncoder(nn.Module):
     """A recurrent encoder of several layers, with dropout between them."""

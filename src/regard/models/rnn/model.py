@@ -47,8 +47,6 @@ from regard.models.rnn.readout import ReadoutMemory, SourceReadout
 from regard.text.vocabulary import PAD
 from regard.types import Float, Int, Tensor
 
-__all__ = ["RnnModel"]
-
 
 @register_model("rnn", RnnConfig)
 class RnnModel(TranslationModel):

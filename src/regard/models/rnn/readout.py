@@ -34,8 +34,6 @@ from regard.layers.linear import StepLinear, compute_dtype
 from regard.models.output import Mixture, OutputLayer, clamped_log
 from regard.types import Float, Int, Tensor
 
-__all__ = ["ReadoutMemory", "SourceReadout"]
-
 
 @dataclass(frozen=True)
 class SourceReadout:

@@ -16,8 +16,6 @@ from regard.models.rnn.layers import RecurrentEncoder, RnnEncoderConfig
 from regard.text.vocabulary import PAD
 from regard.types import Float, Tensor
 
-__all__ = ["FertilityTagger", "TaggerConfig"]
-
 
 @configclass
 class TaggerConfig:

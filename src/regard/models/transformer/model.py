@@ -44,18 +44,6 @@ from regard.models.stack_layer import (
 )
 from regard.types import Bool, Float, Tensor
 
-__all__ = [
-    "DecoderLayer",
-    "EncoderLayer",
-    "FeedForwardConfig",
-    "LayerNorm",
-    "SourceEncoder",
-    "TransformerConfig",
-    "TransformerDecoderConfig",
-    "TransformerEncoderConfig",
-    "TransformerModel",
-]
-
 
 @configclass
 class FeedForwardConfig:

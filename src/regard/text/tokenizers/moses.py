@@ -25,13 +25,6 @@ from regard.text.words import ASCII_WHITESPACE, normalize_whitespace, split_whit
 if TYPE_CHECKING:
     from sacremoses import MosesDetokenizer
 
-__all__ = [
-    "MosesConfig",
-    "MosesTokenizer",
-    "convert_format",
-    "detokenize",
-]
-
 _FOLLOWING = ",.?!:;\\%}])" + "…‰" + "।॥۔؟،؛٪՞՝։።፣፤፥፦፧׃၊။។៕᠂᠃᱾᱿꫰꫱" + "、。，！？：；）」』】》"
 """Punctuation marks that follow a word without a space: those of Moses, then those of other scripts."""
 _PRECEDING = "([{¿¡（「『【《"

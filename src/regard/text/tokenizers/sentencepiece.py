@@ -24,8 +24,6 @@ from regard.text.tokenizers.words import SPACE_MARK
 from regard.text.vocabulary import SPECIAL_TOKENS, UNK
 from regard.text.words import normalize_whitespace
 
-__all__ = ["SentencePieceConfig", "SentencePieceTokenizer"]
-
 BYTE_TOKENS = tuple(f"<0x{byte:02X}>" for byte in range(256))
 """The 256 byte tokens of SentencePiece."""
 LARGE_SCRIPT_SIZE = 1_000

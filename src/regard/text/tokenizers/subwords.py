@@ -25,8 +25,6 @@ from regard.text.tokenizers.moses import MosesConfig, MosesTokenizer
 from regard.text.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.text.words import split_whitespace
 
-__all__ = ["BytePairConfig", "BytePairTokenizer", "WordPieceConfig", "WordPieceTokenizer"]
-
 MAX_WORD_LENGTH = 128
 """Maximum length of a word in characters, since segmentation takes quadratic time. A longer word is split
 before byte pair encoding, and is a single token, which is unknown, with WordPiece."""

@@ -19,19 +19,6 @@ from regard.config import configclass, option
 from regard.text.tokenizers.base import Tokenizer, register_tokenizer
 from regard.text.words import normalize_whitespace, split_whitespace
 
-__all__ = [
-    "SPACE_MARK",
-    "STEP",
-    "ActionsConfig",
-    "ActionsTokenizer",
-    "CharactersConfig",
-    "CharactersTokenizer",
-    "InflectionConfig",
-    "InflectionTokenizer",
-    "WordsConfig",
-    "WordsTokenizer",
-]
-
 SPACE_MARK = "\u2581"
 """The character U+2581, which represents a space in tokens, as in SentencePiece."""
 

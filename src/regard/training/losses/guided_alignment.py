@@ -45,8 +45,6 @@ from regard.text.reading import file_digest
 from regard.training.losses.base import LossTerm, TermBatch, register_loss
 from regard.types import Float, Int, Tensor
 
-__all__ = ["GuidedAlignment", "GuidedAlignmentConfig", "guided_alignment_loss"]
-
 _log = logging.getLogger(__name__)
 
 _LINEAR_BELOW = 0.01  # the weight below which the tangent replaces the logarithm

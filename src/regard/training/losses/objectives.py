@@ -28,16 +28,6 @@ from regard.models.base import ForwardOutput
 from regard.text.vocabulary import EOS, UNK
 from regard.types import Float, Int, Tensor
 
-__all__ = [
-    "OBJECTIVES",
-    "Loss",
-    "add_advantage",
-    "bound",
-    "compute_returns",
-    "marginal",
-    "reinforce_loss",
-]
-
 
 @dataclass(frozen=True)
 class Loss:

@@ -34,8 +34,6 @@ from regard.text.vocabulary import EOS, UNK
 from regard.training.losses.base import LossTerm, TermBatch, register_loss
 from regard.types import Bool, Float, Int, Tensor
 
-__all__ = ["Candidate", "SequenceLoss", "SequenceLossConfig", "generate_candidates", "sequence_loss"]
-
 MAX_LENGTH_RATIO, MAX_LENGTH_OFFSET = 1.5, 10
 """Maximum length of a candidate in tokens: MAX_LENGTH_RATIO times the source length plus this offset."""
 
