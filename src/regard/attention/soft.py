@@ -40,8 +40,15 @@ class SoftAttention(ScoredAttention):
         """Build the scorer and select the transformation."""
         super().__init__(query_size, memory_size, config.score_function)
         self.normalizer = get_normalizer(config.normalizer)
-        # The fused kernels compute dot products and softmax only.
-        self.fused = config.normalizer == "softmax" and isinstance(self.scorer, DotScorer)
+        self.is_softmax = config.normalizer == "softmax"
+
+    @property
+    def fused(self) -> bool:
+        """Whether the fused kernels apply, which compute dot products and softmax only.
+
+        Models of other libraries replace the scorer.
+        """
+        return self.is_softmax and isinstance(self.scorer, DotScorer)
 
     def normalize(
         self, scores: Float[Tensor, "B T S"], mask: Bool[Tensor, "B 1 S"]

@@ -331,8 +331,7 @@ class Trainer:
         """
         progress, model = self.state.progress, self.state.model
         self._count_time()
-        loss = validate(model, self.valid, self.config, self.config.precision, self.processes)
-        entry = {"loss": loss, "perplexity": perplexity(loss)}
+        entry = self._scores()
         if not math.isfinite(entry["loss"]):
             raise self._divergence_error(f"the validation loss after step {progress.step} is {entry['loss']}")
         metric = METRICS.get(self.metric)
@@ -353,6 +352,11 @@ class Trainer:
         self._count_time()
         self._write("validation", epoch, {**entry, "best": best, "seconds": round(progress.seconds, 3)})
         return entry["perplexity"]
+
+    def _scores(self) -> dict[str, float]:
+        """Return the scores of the model on the validation split, which a subclass may replace."""
+        loss = validate(self.state.model, self.valid, self.config, self.config.precision, self.processes)
+        return {"loss": loss, "perplexity": perplexity(loss)}
 
     def _write(self, kind: str, epoch: int, entry: dict[str, Any]) -> None:
         if self.metrics_logger is not None:
