@@ -64,12 +64,9 @@ class PreparedBatches:
     def __init__(self, made: Sequence[Batch]) -> None:
         """Store the batches."""
         self.made = made
-
-    @property
-    def lengths(self) -> tuple[np.ndarray, np.ndarray]:
-        """The target tokens per batch; the training step sums them over the rows of a step."""
-        tokens = np.array([one.target_tokens for one in self.made])
-        return tokens, tokens
+        tokens = np.array([one.target_tokens for one in made])
+        # The training step sums the target tokens over the rows of a step.
+        self.lengths = tokens, tokens
 
     def batches(self, config: BatchConfig, seed: int, epoch: int) -> list[np.ndarray]:
         """Return one batch per step, in the given order."""
