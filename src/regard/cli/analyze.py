@@ -61,9 +61,8 @@ def attention_command(
     Forced decoding runs on the references. The tables show the entropy of the attention, the accuracy of the
     next token and how it depends on the entropy, and the coverage of the source sentences. With --gold-links,
     they also show the alignment error of the words with the highest attention (Shankar & Sarawagi 2019,
-    Figures 2 to 5, Table 3). Hard attention selects words: the set of all selected words of each target word
-    is also scored as links, in the columns marked "(set)". The figures show the lines of --lines, by default
-    the one in which the models differ most.
+    Figures 2 to 5, Table 3). The figures show the lines of --lines, by default the one in which the models
+    differ most.
 
     Example: regard analyze attention runs/soft runs/posterior --source test.de --reference test.en
     """

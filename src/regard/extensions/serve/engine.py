@@ -306,7 +306,7 @@ def _limits(search: GenerationConfig, max_beam_size: int, name: str) -> dict[str
     if max(search.beam_size, search.num_return) > max_beam_size:
         _log.warning(
             "%s: the config requests beam %d and %d translations; reduced to the server's maximum of %d "
-            "(--set max_beam_size=N)",
+            "(--max-beam-size N)",
             name,
             search.beam_size,
             search.num_return,
