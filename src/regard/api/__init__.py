@@ -1,4 +1,4 @@
-"""What `import regard` offers, one module per task, and the services that commands need besides."""
+"""What `import regard` offers, one module per task, and the services that only commands need."""
 
 from typing import Any
 
