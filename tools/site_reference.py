@@ -24,8 +24,8 @@ __all__ = ["api_pages", "command_parameters", "commands", "fill", "option_pages"
 
 TOPICS = {
     "Train, load and translate": (
-        "train", "tune", "load", "Translator", "Translation", "Translations", "Scores", "load_model",
-        "load_config", "RunConfig", "Callback", "configure_threads", "load_plugins", "__version__",
+        "train", "tune", "load", "Translator", "Translation", "Translations", "Scores", "load_config",
+        "RunConfig", "Callback", "configure_threads", "load_plugins", "__version__",
     ),
     "Evaluate, check and report": (
         "evaluate", "evaluate_links", "check", "check_report", "corrupt", "report", "analyze", "align",
@@ -150,9 +150,8 @@ def _entries(module: str, names: "tuple[str, ...] | list[str]", seen: set[str]) 
 
 
 def option_pages() -> dict[str, str]:
-    """Return the pages of the options: those of a run by table, and those of other commands."""
+    """Return the pages of the options: those of a run by table, and those of pre-training."""
     from regard.extensions.hf.pretraining import PretrainConfig
-    from regard.extensions.serve.validation import ServeConfig
 
     groups: dict[str, list[OptionTable]] = {}
     for table in reference(regard.RunConfig):
@@ -163,12 +162,9 @@ def option_pages() -> dict[str, str]:
         command = "regard config" if name == "run" else f"regard config {name}"
         text = f"# {title}\n\n```sh\n{command}\n```\n\n{_render_markdown(tables)}"
         made[f"reference/options/{'0_' if name == 'run' else ''}{name}.md"] = text
-    for name, cls, command in (
-        ("pretrain", PretrainConfig, "regard pretrain encoder.toml --output-dir encoders/de"),
-        ("serve", ServeConfig, "regard serve runs/first --set max_words=300"),
-    ):
-        title = f"# Options of regard {name}\n\n```sh\n{command}\n```\n\n"
-        made[f"reference/options/z_{name}.md"] = title + _render_markdown(reference(cls))
+    command = "regard pretrain encoder.toml --output-dir encoders/de"
+    title = f"# Options of regard pretrain\n\n```sh\n{command}\n```\n\n"
+    made["reference/options/z_pretrain.md"] = title + _render_markdown(reference(PretrainConfig))
     return made
 
 

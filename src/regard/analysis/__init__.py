@@ -1,1 +1,1 @@
-"""Analyses of models on a text: translation errors, attention, and scores by length, as result objects."""
+"""Analyses of models on a text: errors, attention, faithfulness of maps, and scores by length."""

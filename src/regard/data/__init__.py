@@ -1,1 +1,1 @@
-"""Data loading: reading of text files, tokenizers, vocabularies, preprocessing, and batching."""
+"""Text as tensors: preprocessing, prepared data sets, batches, and fertilities and links of a text."""

@@ -1,1 +1,1 @@
-"""Hugging Face: translation models, tokenizers, pre-training, text generation and attention functions."""
+"""Hugging Face: translation models, tokenizers, pre-training and attention functions."""

@@ -1,8 +1,8 @@
 """Statistical translation: IBM Models 3 and 4, Kneser-Ney language model, phrase table, decoder and tuning.
 
 Reading order: `fertility_models` (word alignment); `trie` (n-grams as ids), `language_model`, `kneser_ney`;
-`extraction`, `phrase_table`; `features`, `translation_options`, `search_kernels`, `decoder`; `model`,
-`mert`, `tuning`, `training`.
+`extraction`, `phrase_table`; `translation_options`, `search_kernels`, `decoder`; `model`, `tuning`,
+`training`.
 """
 
 __all__: list[str] = []
