@@ -149,6 +149,10 @@ def plot_translation(
     """Plot the attention of a `Translation`, whose module imports this one; see `Translation.plot`."""
     from regard.plot.heatmap import attention_heatmap
 
+    if kind not in ("source", "encoder", "decoder"):
+        raise UsageError(f"kind={kind!r}: expected 'source', 'encoder' or 'decoder'")
+    if isinstance(head, str) and head not in ("mean", "all"):
+        raise UsageError(f"head={head!r}: expected a number, 'mean' or 'all'")
     if translation.error is not None or not translation.attention:
         raise UsageError(f"there is no attention to plot: {translation.error or 'the text is empty'}")
     if words and kind != "source":
