@@ -233,6 +233,7 @@ def test_samples_are_reproducible_and_mbr_selects_by_utility(model):
         lambda m: m.score(TEXT, ["A"]),
         lambda m: m.score([TEXT], ["A", "B"]),
         lambda m: regard.load(),
+        lambda m: regard.load(["a", "b"]),
     ],
 )
 def test_invalid_calls_raise_usage_errors(model, call):
@@ -284,7 +285,7 @@ def test_plot_is_saved_as_svg_pdf_or_png(model, tmp_path):
         plot.save(tmp_path / "map.jpg")
     with pytest.raises(DataError, match="nowhere"):
         plot.save(tmp_path / "nowhere" / "map.svg")
-    for wrong in ({"layer": 1}, {"head": 1}):
+    for wrong in ({"layer": 1}, {"head": 1}, {"head": "none"}, {"kind": "target"}):
         with pytest.raises(UsageError):
             result.plot(**wrong)
 

@@ -10,6 +10,20 @@ if TYPE_CHECKING:
     from regard.generation.base import BaseTranslator
 
 
+def as_paths(models: Sequence[Any]) -> list[Path]:
+    """Return model directories, or files of translations, as paths.
+
+    Raises:
+        UsageError: if there is none, or one is neither a string nor a path.
+    """
+    if not models:
+        raise UsageError("models: expected at least one model")
+    for path in models:
+        if not isinstance(path, Path | str):
+            raise UsageError(f"models: expected a directory or a loaded model, got {path!r}")
+    return [Path(path) for path in models]
+
+
 def load_translator(
     directories: Sequence[Path],
     device: str = "auto",

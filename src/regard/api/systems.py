@@ -17,7 +17,7 @@ from typing import Any
 from regard.alignment import Corpus, TrainingSetup, WordAligner, train_both
 from regard.alignment.base import DEFAULT_ALIGNER, default_config
 from regard.analysis.inputs import System, check_names, line_words
-from regard.api.loading import load_translator
+from regard.api.loading import as_paths, load_translator
 from regard.api.translator import Translator
 from regard.data.text import TextProcessor
 from regard.data.training_text import MAX_STORED_PAIRS, read_training_pairs
@@ -37,10 +37,7 @@ def single_model(model: Translator | Path | str | Sequence[Path | str]) -> dict[
     if isinstance(model, Translator):
         return {"the model": model}
     # A string is a sequence, too, so a single path must be recognized by its type.
-    paths = [Path(path) for path in ([model] if isinstance(model, Path | str) else model)]
-    if not paths:
-        raise UsageError("models: expected at least one model")
-    return {"the model": paths}
+    return {"the model": as_paths([model] if isinstance(model, Path | str) else model)}
 
 
 def name_models(models: Any, names: Sequence[str] | None = None) -> dict[str, Translator | list[Path]]:
@@ -56,7 +53,7 @@ def name_models(models: Any, names: Sequence[str] | None = None) -> dict[str, Tr
     sources = [models] if isinstance(models, Translator | Path | str) else list(models)
     if not sources:
         raise UsageError("models: expected at least one model")
-    loaded = [source if isinstance(source, Translator) else [Path(source)] for source in sources]
+    loaded = [source if isinstance(source, Translator) else as_paths([source]) for source in sources]
     paths = [model.directories if isinstance(model, Translator) else model for model in loaded]
     defaults = ["+".join(path.resolve().name for path in model_paths) for model_paths in paths]
     # Two models may be in directories of the same name, such as a/model and b/model.

@@ -14,7 +14,7 @@ from typing import Any, Literal, Unpack, overload
 
 from regard.api.arguments import NamedText, check_texts
 from regard.api.line_arguments import WordFertilities, input_lines
-from regard.api.loading import load_translator
+from regard.api.loading import as_paths, load_translator
 from regard.api.translations import Scores, Translations
 from regard.data.text import TextProcessor
 from regard.errors import DataError, UsageError
@@ -63,7 +63,7 @@ def load(
     """
     if not directories:
         raise UsageError("regard.load() needs a model directory: regard.load('runs/first')")
-    paths = [Path(directory) for directory in directories]
+    paths = as_paths(directories)
     translator = load_translator(paths, device, precision, search, overrides, num_threads, engine)
     if tokenized:
         translator = replace(translator, text=translator.text.without_conversion())
