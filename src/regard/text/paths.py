@@ -37,28 +37,24 @@ def check_outputs(
     directories = list(directories)
     outputs = [path for path in (*files, *directories) if not is_special_file(path)]
     named = [("input", path) for path in inputs] + [("output", path) for path in outputs]
-    earlier = len(named) - len(outputs)
-    pairs = [(path, *other) for i, path in enumerate(outputs) for other in named[: earlier + i]]
-    conflicts = [
-        (output, kind, path)
-        for output, kind, path in pairs
-        if _is_same(output, path)
-        or (
-            kind == "input"
-            and os.path.isfile(output)
-            and _contains(path, output)
-            # Pages, pictures and texts have other names than the parts of a model.
-            and not _RESULT.fullmatch(os.path.basename(output))
-        )
-    ]
-    conflicts += [
-        (directory, kind, path)
-        for directory in directories
-        for kind, path in named
-        if _contains(directory, path)
-    ]
-    for output, kind, path in conflicts:
-        raise UsageError(f"{output}: the output would overwrite the {kind} {path}; choose another output")
+    for number, output in enumerate(outputs):
+        for kind, path in named[: len(named) - len(outputs) + number]:
+            if _is_same(output, path) or (
+                kind == "input"
+                and os.path.isfile(output)
+                and _contains(path, output)
+                # Pages, pictures and texts have other names than the parts of a model.
+                and not _RESULT.fullmatch(os.path.basename(output))
+            ):
+                raise _overwriting(output, kind, path)
+    for directory in directories:
+        for kind, path in named:
+            if _contains(directory, path):
+                raise _overwriting(directory, kind, path)
+
+
+def _overwriting(output: Path | str, kind: str, path: Path | str) -> UsageError:
+    return UsageError(f"{output}: the output would overwrite the {kind} {path}; choose another output")
 
 
 def _is_same(first: Path | str, second: Path | str) -> bool:
