@@ -28,6 +28,11 @@ def test_help_does_not_import_heavy_libraries() -> None:
     assert not {"torch", "numpy", "pydantic", "sacrebleu"} & imported_by("regard.cli.main")
 
 
+def test_functional_does_not_import_the_toolkit() -> None:
+    toolkit = {"regard.models", "regard.data", "regard.config", "pydantic"}
+    assert not toolkit & imported_by("regard.functional")
+
+
 def test_every_command_has_help_with_an_example() -> None:
     assert len(all_commands()) >= 9
     for name in all_commands():
@@ -86,3 +91,12 @@ def test_full_disk_is_reported_in_one_line() -> None:
             )
         assert shown.returncode == 1
         assert shown.stderr == "regard: standard output: No space left on device\n"
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-"])
+def test_closed_streams_cause_no_traceback(tmp_path, closed) -> None:
+    (tmp_path / "file").touch()
+    # A command that fails before it imports large packages.
+    command = f"{sys.executable} -m regard phrasebook {tmp_path / 'file' / 'directory'} {closed}"
+    result = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=120)
+    assert result.returncode == 1 and result.stdout == "" and "Traceback" not in result.stderr

@@ -151,3 +151,9 @@ def test_training_keeps_its_configuration_and_its_text(run_file: Path, changes, 
     with pytest.raises(UsageError, match=message):
         regard.train(run_file, **changes)
     assert run_file.read_text() == RUN and Path("cache/a").read_text() == "text\n"
+
+
+def test_training_text_is_no_output(run_file: Path) -> None:
+    result = CliRunner().invoke(app, ["train", str(run_file), "--output-dir", "new", "--json", "b"])
+    assert "b: the output would overwrite the input b" in str(result.exception)
+    assert not Path("new").exists()

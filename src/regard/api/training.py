@@ -13,6 +13,7 @@ from regard.api.translator import Translator
 from regard.config import dump_toml, from_dict, to_dict
 from regard.config.plugins import load_plugins
 from regard.config.reference import reference, render_text, select_tables
+from regard.data.config import input_files
 from regard.data.dataset import PreparedData, prepare_data
 from regard.errors import DataError, UsageError
 from regard.generation.tune_penalties import PenaltyTuningOptions, PenaltyTuningResult, tune_penalties
@@ -107,6 +108,16 @@ def prepare(config: RunConfig | Path | str, *, overrides: Sequence[str] = ()) ->
     settings = config if isinstance(config, RunConfig) else read_run_config(config, overrides)
     with preparation_progress() as progress:
         return prepare_data(settings.data, progress=progress)
+
+
+def check_training_output(config: Path | str, overrides: Sequence[str], output: Path) -> None:
+    """Check that an output file does not overwrite the text of a run.
+
+    Raises:
+        UsageError: if it does.
+    """
+    data = read_run_config(config, overrides).data
+    check_outputs([path for _, path in input_files(data)], [output])
 
 
 def describe_options(

@@ -83,6 +83,7 @@ for group, commands in COMMANDS.items():
 
 def main() -> None:
     """Run the command line interface. A user error ends with one message and without a traceback."""
+    _open_missing_streams()
     # The encoding of the terminal may lack letters of the text.
     sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
     regard.configure_threads()  # torch reads the environment variables for threads only when it is imported
@@ -117,3 +118,14 @@ def main() -> None:
 def _discard_output() -> None:
     """Redirect stdout to the null device, because flushing its buffer at exit would fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _open_missing_streams() -> None:
+    """Open the null device for each closed standard stream (`<&-`).
+
+    Otherwise the next file to be opened would get the file descriptor of that stream.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        # Python sets a stream to None if its file descriptor is closed.
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))
