@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from regard.cli.api_flags import ApiCall, from_api
+from regard.cli.api_flags import ApiCall, ApiCommand
 from regard.cli.command import Writes
 from regard.cli.options import JsonOption, OutputOption
 from regard.cli.output import open_output, print_message, write_json, write_rows
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 MAX_REPORTED_PASSES = 20
 
 
-@from_api(
+@ApiCommand(
     "regard.api.alignment:align_files",
     arguments=["source", "target"],
     writes={"save_aligner": Writes.DIRECTORY},
@@ -49,7 +49,7 @@ def _report_pass(direction: str, iteration: "IterationStats") -> None:
         print_message(f"{direction} {iteration.stage} {passes}: {statistics}")
 
 
-@from_api(
+@ApiCommand(
     "regard.api.alignment:convert_tables",
     arguments=["tables"],
     writes={"output_dir": Writes.INTO},
@@ -96,7 +96,7 @@ class FertilityOutput:
     num_threads: int | None = None
 
 
-@from_api(
+@ApiCommand(
     "regard.api.fertility:fertilities",
     ["sources", "targets"],
     skip=["kind"],

@@ -2,7 +2,7 @@
 
 import typer
 
-from regard.cli.api_flags import ATTENTION_FLAGS, COMPUTATION_FLAGS, SEARCH_FLAGS, ApiCall, from_api
+from regard.cli.api_flags import ATTENTION_FLAGS, COMPUTATION_FLAGS, SEARCH_FLAGS, ApiCall, ApiCommand
 from regard.cli.command import Command
 from regard.cli.options import FiguresDirOption, JsonOption, NumSentencesOption, OutputOption
 from regard.cli.output import open_output, print_message, write_figures, write_json, write_lines, write_tables
@@ -17,7 +17,7 @@ analyze = typer.Typer(
 
 
 @analyze.command("errors", cls=Command)
-@from_api("regard.analyze:errors", ["model"], panels=SEARCH_FLAGS | ATTENTION_FLAGS | COMPUTATION_FLAGS)
+@ApiCommand("regard.analyze:errors", ["model"], panels=SEARCH_FLAGS | ATTENTION_FLAGS | COMPUTATION_FLAGS)
 def errors_command(
     call: ApiCall,
     num_sentences: NumSentencesOption = 10,
@@ -49,7 +49,7 @@ def errors_command(
 
 
 @analyze.command("attention", cls=Command)
-@from_api("regard.analyze:attention", ["models"], panels=_MAPS)
+@ApiCommand("regard.analyze:attention", ["models"], panels=_MAPS)
 def attention_command(
     call: ApiCall,
     figures_dir: FiguresDirOption = None,
@@ -82,7 +82,7 @@ def attention_command(
 
 
 @analyze.command("faithfulness", cls=Command)
-@from_api("regard.analyze:faithfulness", ["models"], panels=_MAPS)
+@ApiCommand("regard.analyze:faithfulness", ["models"], panels=_MAPS)
 def faithfulness_command(
     call: ApiCall,
     figures_dir: FiguresDirOption = None,
@@ -108,7 +108,7 @@ def faithfulness_command(
 
 
 @analyze.command("length", cls=Command)
-@from_api("regard.analyze:length", ["systems"], panels=SEARCH_FLAGS | COMPUTATION_FLAGS)
+@ApiCommand("regard.analyze:length", ["systems"], panels=SEARCH_FLAGS | COMPUTATION_FLAGS)
 def length_command(
     call: ApiCall,
     figures_dir: FiguresDirOption = None,

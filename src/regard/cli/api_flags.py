@@ -1,10 +1,10 @@
 """The flags of a command from the API function that it calls.
 
-`@from_api` gives a command one flag for each parameter of the function, and for each field of its option
+`@ApiCommand` gives a command one flag for each parameter of the function, and for each field of its option
 classes. The types, the descriptions, the ranges and the defaults are those of the API
 (`regard.cli.declarations`), so that Python and the command line cannot differ:
 
-    @from_api("regard.analyze:length", arguments=["systems"], panels=SEARCH_FLAGS | COMPUTATION_FLAGS)
+    @ApiCommand("regard.analyze:length", arguments=["systems"], panels=SEARCH_FLAGS | COMPUTATION_FLAGS)
     def length_command(call: ApiCall, json_file: JsonOption = None) -> None:
         result = call()
 """
@@ -246,9 +246,6 @@ class ApiCommand:
             default=None if optional else inspect.Parameter.empty,
             annotation=Annotated[(kind | None if optional else kind, info, *marks)],
         )
-
-
-from_api = ApiCommand
 
 
 def _names(name: str, declaration: Declaration, kind: Any) -> list[str]:

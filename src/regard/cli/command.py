@@ -57,7 +57,7 @@ class Command(TyperCommand):
     """A command that takes its flags from the API when it runs, and whose help has the terminal's width."""
 
     def complete(self) -> None:
-        """Add the flags of the API function to a command that was declared by `from_api`."""
+        """Add the flags of the API function to a command that was declared by `ApiCommand`."""
         build = getattr(self.callback, "complete", None)
         if build is not None:
             program = typer.Typer(add_completion=False)

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from regard.cli.api_flags import ApiCall, from_api
+from regard.cli.api_flags import ApiCall, ApiCommand
 from regard.cli.options import JsonOption, SentenceScoresOption
 from regard.cli.output import open_output, print_message, write_json, write_rows, write_table
 from regard.errors import UsageError
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from regard.api.evaluation import Evaluation
 
 
-@from_api("regard.api.evaluation:evaluate", arguments=["hypotheses", "references"])
+@ApiCommand("regard.api.evaluation:evaluate", arguments=["hypotheses", "references"])
 def evaluate_command(
     call: ApiCall, sentence_scores: SentenceScoresOption = None, json_file: JsonOption = None
 ) -> None:

@@ -4,13 +4,13 @@ from typing import Annotated
 
 import typer
 
-from regard.cli.api_flags import ATTENTION_FLAGS, COMPUTATION_FLAGS, SEARCH_FLAGS, ApiCall, from_api
+from regard.cli.api_flags import ATTENTION_FLAGS, COMPUTATION_FLAGS, SEARCH_FLAGS, ApiCall, ApiCommand
 from regard.cli.command import Writes
 from regard.cli.output import print_message
 from regard.errors import UsageError
 
 
-@from_api(
+@ApiCommand(
     "regard.api.report:report",
     ["models"],
     panels={"Text": "test", "Check": "check"} | SEARCH_FLAGS | ATTENTION_FLAGS | COMPUTATION_FLAGS,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 import regard
-from regard.cli.api_flags import COMPUTATION_FLAGS, ApiCall, from_api
+from regard.cli.api_flags import COMPUTATION_FLAGS, ApiCall, ApiCommand
 from regard.cli.command import Writes
 from regard.cli.options import JsonOption
 from regard.cli.output import open_output, print_message, write_json, write_table
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from regard.training.trainer import TrainingResult
 
 
-@from_api(
+@ApiCommand(
     "regard.api.init_run:init_run",
     arguments=["source", "target"],
     writes={"output": Writes.FILE, "output_dir": Writes.INTO},
@@ -46,7 +46,7 @@ def init_command(call: ApiCall, json_file: JsonOption = None) -> None:
     write_json(json_file, result)
 
 
-@from_api("regard.api.training:prepare", arguments=["config", "overrides"])
+@ApiCommand("regard.api.training:prepare", arguments=["config", "overrides"])
 def prepare_command(call: ApiCall) -> None:
     """Tokenize the text of a run and store it as binary arrays.
 
@@ -62,7 +62,7 @@ def prepare_command(call: ApiCall) -> None:
     )
 
 
-@from_api(
+@ApiCommand(
     "regard.api.training:train",
     arguments=["config", "overrides"],
     skip=["pairs", "callbacks", "progress"],
@@ -77,6 +77,10 @@ def train_command(call: ApiCall, json_file: JsonOption = None) -> None:
 
     Example: regard train recipes/multi30k-lstm.toml training.max_minutes=60 --output-dir runs/first
     """
+    if json_file is not None:
+        from regard.api.training import check_training_output
+
+        check_training_output(call.values["config"], call.values.get("overrides", ()), json_file)
     result = call(progress=True)
     if is_main_process():
         metric = "BLEU" if result.metric == "bleu" else result.metric.replace("_", " ")
@@ -130,7 +134,7 @@ def _print_next_commands(model_dir: Path) -> None:
     print_message(f"  regard report {model}{plugins} --config-test -o {shlex.quote(f'{model_dir}.html')}")
 
 
-@from_api(
+@ApiCommand(
     "regard.api.training:average_models",
     arguments=["output_dir", "paths"],
     writes={"output_dir": Writes.DIRECTORY},
@@ -146,7 +150,7 @@ def average(call: ApiCall) -> None:
     print_message(f"{call.values['output_dir']}: averaged the weights of {len(files)} checkpoints")
 
 
-@from_api("regard.api.training:describe_options", arguments=["what", "overrides"], skip=["width"])
+@ApiCommand("regard.api.training:describe_options", arguments=["what", "overrides"], skip=["width"])
 def config(call: ApiCall) -> None:
     """Print the options with their defaults, or check a run's file and print all its settings.
 
@@ -158,7 +162,7 @@ def config(call: ApiCall) -> None:
     typer.echo(call(width=console.width if console.is_terminal else None), nl=False)
 
 
-@from_api(
+@ApiCommand(
     "regard.api.training:tune",
     ["model"],
     panels={"Search": "beam_size coverage_epsilon"} | COMPUTATION_FLAGS,

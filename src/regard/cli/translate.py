@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from regard.api import format_json
-from regard.cli.api_flags import ATTENTION_FLAGS, COMPUTATION_FLAGS, ApiCall, Switch, from_api
+from regard.cli.api_flags import ATTENTION_FLAGS, COMPUTATION_FLAGS, ApiCall, ApiCommand, Switch
 from regard.cli.command import Writes
 from regard.cli.options import JsonOption, LinksOutputOption, OutputOption
 from regard.cli.output import open_output, print_message, track, write_json, write_rows
@@ -59,7 +59,7 @@ class TranslationFiles:
     svg: Path | None = None
 
 
-@from_api(
+@ApiCommand(
     "regard.api.translation_files:translate_files",
     ["models"],
     skip=["needs", "repair.num_candidates"],
@@ -189,7 +189,7 @@ def _escape(text: str) -> str:
     return text
 
 
-@from_api(
+@ApiCommand(
     "regard.api.translation_files:score_files",
     ["model", "source", "target"],
     panels={

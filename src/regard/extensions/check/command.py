@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from regard.cli.api_flags import ApiCall, from_api
+from regard.cli.api_flags import ApiCall, ApiCommand
 from regard.cli.command import Writes
 from regard.cli.options import OutputOption
 from regard.cli.output import Output, open_output, print_message, write_json, write_rows, write_table
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from regard.extensions.check.result import CheckedSentence, CoverageCheck
 
 
-@from_api("regard.extensions.check.corrupt:corrupt", ["sources", "translations"])
+@ApiCommand("regard.extensions.check.corrupt:corrupt", ["sources", "translations"])
 def corrupt_command(
     call: ApiCall,
     output: OutputOption = None,
@@ -88,7 +88,7 @@ class CheckOutput:
     seed: int = 0
 
 
-@from_api(
+@ApiCommand(
     "regard.extensions.check.api:check",
     ["sources", "translations"],
     panels={

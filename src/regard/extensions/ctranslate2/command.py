@@ -1,11 +1,11 @@
 """`regard export`: convert a model for CTranslate2."""
 
-from regard.cli.api_flags import ApiCall, from_api
+from regard.cli.api_flags import ApiCall, ApiCommand
 from regard.cli.command import Writes
 from regard.cli.output import print_message
 
 
-@from_api(
+@ApiCommand(
     "regard.extensions.ctranslate2.export:export_ctranslate2",
     ["model_dir"],
     writes={"output_dir": Writes.DIRECTORY},

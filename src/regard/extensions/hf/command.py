@@ -1,11 +1,11 @@
 """`regard pretrain`: pre-train an encoder or a decoder."""
 
-from regard.cli.api_flags import ApiCall, from_api
+from regard.cli.api_flags import ApiCall, ApiCommand
 from regard.cli.command import Writes
 from regard.cli.train import exit_if_interrupted, is_main_process, print_training_result
 
 
-@from_api(
+@ApiCommand(
     "regard.extensions.hf.pretraining:pretrain_model",
     arguments=["config", "overrides"],
     writes={"output_dir": Writes.INTO},

@@ -1,11 +1,11 @@
 """`regard phrasebook`: write the built-in corpus to files."""
 
-from regard.cli.api_flags import ApiCall, from_api
+from regard.cli.api_flags import ApiCall, ApiCommand
 from regard.cli.command import Writes
 from regard.cli.output import print_message
 
 
-@from_api(
+@ApiCommand(
     "regard.extensions.phrasebook.corpus:write_corpus", ["output_dir"], writes={"output_dir": Writes.INTO}
 )
 def phrasebook(call: ApiCall) -> None:

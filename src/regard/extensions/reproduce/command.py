@@ -1,12 +1,12 @@
 """`regard reproduce`: train the models of a table in a paper and compare the scores."""
 
-from regard.cli.api_flags import ApiCall, from_api
+from regard.cli.api_flags import ApiCall, ApiCommand
 from regard.cli.command import Writes
 from regard.cli.options import JsonOption, OutputOption
 from regard.cli.output import open_output, print_message, write_json
 
 
-@from_api(
+@ApiCommand(
     "regard.extensions.reproduce.reproduction:reproduce_table",
     ["table"],
     panels={

@@ -1,11 +1,11 @@
 """`regard serve`: serve models with a web page and a JSON API."""
 
-from regard.cli.api_flags import ATTENTION_FLAGS, ApiCall, from_api
+from regard.cli.api_flags import ATTENTION_FLAGS, ApiCall, ApiCommand
 from regard.cli.output import print_message
 from regard.errors import UsageError
 
 
-@from_api(
+@ApiCommand(
     "regard.extensions.serve.run:serve_models",
     ["models"],
     panels={

@@ -4,7 +4,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from regard.cli.api_flags import ApiCall, from_api
+from regard.cli.api_flags import ApiCall, ApiCommand
 from regard.cli.command import Writes
 from regard.cli.options import JsonOption
 from regard.cli.output import open_output, print_message, write_json
@@ -48,7 +48,7 @@ def language_model(
     )
 
 
-@from_api("regard.extensions.smt.command:language_model", ["text"], writes={"output": Writes.FILE})
+@ApiCommand("regard.extensions.smt.command:language_model", ["text"], writes={"output": Writes.FILE})
 def lm(call: ApiCall, json_file: JsonOption = None) -> None:
     """Estimate an n-gram model with interpolated modified Kneser-Ney smoothing (Chen & Goodman 1998).
 
