@@ -192,4 +192,4 @@ regard.analyze.length(["runs/first"], "test.de", "test.en", options=options).to_
 # --- regard.analyze.faithfulness
 regard.analyze.faithfulness("runs/first", "test.de", "test.en", map="gradient").to_pandas()
 # --- regard.init_run
-made = regard.init_run("train.de", "train.en", "made.toml", num_valid=10)
+made = regard.init_run("train.de", "train.en", "made.toml")
