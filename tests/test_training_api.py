@@ -85,6 +85,7 @@ def test_file_with_overrides_is_trained_in_its_own_directory(tmp_path: Path, mon
         ({"overrides": ["seed=2"]}, UsageError, "only for a TOML file"),
         ({"config": "run.toml", "pairs": {}}, UsageError, "a TOML file names its own texts"),
         ({"pairs": {"train": PAIRS}}, UsageError, "expected the keys 'train' and 'valid'"),
+        ({"pairs": {"train": ["ab"], "valid": []}}, DataError, r"item 1: expected \(source, target\)"),
         ({"pairs": {"train": [("a\nb", "c")], "valid": []}}, DataError, "item 1: .*line break"),
     ],
 )

@@ -190,13 +190,22 @@ def _directory(config: RunConfig | Mapping[str, Any], given: Path | str | None) 
 
 
 def _write_pairs(pairs: Mapping[str, Pairs], directory: Path) -> dict[str, Any]:
-    """Write sentence pairs to files and return the keys of the table `data` that name them."""
+    """Write sentence pairs to files and return the keys of the table `data` that name them.
+
+    Raises:
+        DataError: if an item is not a pair of strings, or a sentence contains a line break.
+    """
     if set(pairs) != {"train", "valid"}:
         raise UsageError(f"pairs: expected the keys 'train' and 'valid', got {sorted(pairs)}")
     corpora: dict[str, Any] = {}
     for split, items in pairs.items():
         lines: tuple[list[str], list[str]] = ([], [])
         for number, pair in enumerate(items, 1):
+            is_pair = isinstance(pair, tuple | list) and len(pair) == 2
+            if not is_pair or not all(isinstance(sentence, str) for sentence in pair):
+                raise DataError(
+                    f"pairs[{split!r}], item {number}: expected (source, target), got {pair!r:.60}"
+                )
             for side, sentence in zip(lines, pair, strict=True):
                 # A line break would shift all later pairs, because the files have one sentence per line.
                 if len(sentence.splitlines()) > 1:
