@@ -54,10 +54,12 @@ def test_tokenized_text_is_unchanged(line):
         ("\u201cDon't\u201d, I use \u00ab50%\u00bb.", "\u201c Don't \u201d , I use \u00ab 50% \u00bb ."),
         ("I use 10\u00a0000, we use 7\u202f000.", "I use 10\u00a0000 , we use 7\u202f000 ."),
         ("C+, use.", "C + , use ."),  # not in the vocabulary, so the rules of Moses apply
+        ("I use \u2026 Plan B.", "I use \u2026 Plan B ."),  # a word of marks, and an initial at the end
     ],
 )
 def test_words_of_the_vocabulary_are_not_split_when_marks_touch_them(plain, tokenized):
-    known = {"I", "use", "Mr.", "we", "C++", "don't", "Don't", "50%", "10\u00a0000", *'.,:!?()"'}
+    # A vocabulary with the mark of a space contains the empty word.
+    known = {"", "I", "use", "B", "Mr.", "we", "C++", "don't", "Don't", "50%", "10\u00a0000", *'.,:!?()"'}
     form = TextFormat(tokenized=True, language="en")
     assert convert_format(plain, form, known.__contains__) == tokenized
     assert convert_format(tokenized, form, known.__contains__) == tokenized
@@ -109,7 +111,8 @@ def test_language_is_taken_from_file_suffixes_or_rules():
     for names in (["a/train.de", "b.at"], ["train.source"], [None]):
         assert detect_text_format(counter, WordsConfig(), names).language is None
     # The Moses rules split off punctuation themselves.
-    assert detect_text_format(counter, MosesConfig(language="fr"), ["train.de"]) == TextFormat(language="fr")
+    for code in ("fr", "fin"):
+        assert detect_text_format(counter, MosesConfig(language=code), ["train.de"]).language == code
 
 
 @pytest.mark.parametrize("tokenizer", [{"kind": "words"}, SENTENCEPIECE])

@@ -274,8 +274,8 @@ def detect_text_format(
     # Corpora in several languages have no common extension, and so no known language.
     extension = extensions.pop().removeprefix(".") if len(extensions) == 1 else ""
     plain = TOKENIZERS.part_of(config).plain_text and not getattr(config, "tokenized", False)
-    codes = ((plain and getattr(config, "language", None)) or "", extension)
-    detected = counter.detect(next((code for code in codes if re.fullmatch("[a-z]{2}", code)), None))
+    language = extension if re.fullmatch("[a-z]{2}", extension) else None
+    detected = counter.detect((plain and getattr(config, "language", None)) or language)
     # With any tokenizer, capital letters are unknown if the training text has none.
     return dataclasses.replace(detected, tokenized=False, escaped=False) if plain else detected
 

@@ -151,7 +151,7 @@ def convert_format(line: str, text_format: TextFormat, in_vocabulary: Callable[[
         core = word.strip(_EDGES)
         if in_vocabulary(word.translate(_SHOW_SPACES)):
             tokens.append(word)
-        elif not core.isalnum() and in_vocabulary(core):
+        elif core and not (core.isalnum() and following) and in_vocabulary(core.translate(_SHOW_SPACES)):
             before, _, after = word.partition(core)
             tokens += [*split(before), core, *split(after)]
         else:
