@@ -20,10 +20,15 @@ from regard.metrics.alignment import (
 from regard.text.links import GoldLinks, parse_gold_links, parse_links
 
 
+def test_aer_of_a_worked_example():
+    # A has 4 links: 2 of the 3 sure ones, 1 more that is possible, 1 wrong.
+    gold, links = parse_gold_links("0-0 1-1 2-2 3p2"), parse_links("0-0 1-1 3-2 3-3")
+    assert alignment_score([links], [gold]) == AlignmentScore(3 / 4, 2 / 3, 1 - (2 + 3) / (4 + 3))
+
+
 def test_counts_are_summed_over_the_corpus():
     gold = [parse_gold_links("0-0 1-1 2-2 3p2"), parse_gold_links("0-0"), parse_gold_links("0p0")]
     links = [parse_links("0-0 1-1 3-2 3-3"), parse_links(""), parse_links("0-0 0-1")]
-    # The first sentence: A has 2 of the 3 sure links, 1 more that is possible, and 1 wrong.
     # |A| = 4 + 0 + 2, |S| = 3 + 1 + 0, |A & S| = 2, |A & P| = 3 + 0 + 1.
     assert alignment_score(links, gold) == AlignmentScore(4 / 6, 2 / 4, 1 - (2 + 4) / (6 + 4))
     np.testing.assert_array_equal(count_links(links, gold), [[4, 3, 2, 3], [0, 1, 0, 0], [2, 0, 0, 1]])
@@ -101,8 +106,8 @@ def test_missing_sink_counts_as_zero():
     ("source", "target", "message"),
     [
         (SOURCE, ("the", "cat"), "word 2 of the translation is 'dog' in soft and 'cat' in other"),
-        (SOURCE, ("the",), "word 2 of the translation is 'dog' in soft and None in other"),
-        (("der", "Hund", "."), TARGET, "word 3 of the source is None in soft and '.' in other"),
+        (SOURCE, ("the",), "word 2 of the translation is 'dog' in soft and missing in other"),
+        (("der", "Hund", "."), TARGET, "word 3 of the source is missing in soft and '.' in other"),
     ],
 )
 def test_message_has_the_first_different_word(source, target, message):

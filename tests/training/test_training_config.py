@@ -12,6 +12,15 @@ def test_run_without_a_stopping_criterion_is_rejected() -> None:
         from_dict(TrainingConfig, {"max_epochs": 0})
 
 
+def test_unknown_metric_is_one_message_with_all_names() -> None:
+    with pytest.raises(
+        ConfigError, match=r"^config: validation.metric: expected 'perplexity' or 'bleu' or .*'$"
+    ):
+        from_dict(TrainingConfig, {"validation": {"metric": "blue"}})
+    with pytest.raises(ConfigError, match="'drop' needs word links"):
+        from_dict(TrainingConfig, {"validation": {"metric": "drop"}})
+
+
 def test_exponential_decay_requires_validation_per_epoch() -> None:
     with pytest.raises(ConfigError, match="remove validation"):
         from_dict(TrainingConfig, {"lr_scheduler": {"kind": "exponential"}, "validation": {"every_steps": 5}})

@@ -233,7 +233,7 @@ def _type_name(hint: Any) -> str:
         return f"list of {_type_name(arguments[0])}"
     if origin is typing.Annotated:
         registries = [entry for entry in arguments[1:] if isinstance(entry, NamedRegistry)]
-        names = [json.dumps(name) for registry in registries for name in registry.names()]
+        names = [json.dumps(name) for entry in registries for name in (*entry.field_names, *entry.names())]
         return " | ".join(names) or _type_name(arguments[0])
     return getattr(hint, "__name__", str(hint))
 

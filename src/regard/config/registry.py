@@ -81,11 +81,18 @@ class NamedRegistry(Generic[P]):
         packages: The modules that register the built-in parts, and packages of such modules; they are
             imported when a part is looked up.
         contract: Returns the reason why an object is not a part of this kind, or None; see `subclass_of`.
+        field_names: Names that the fields of configurations accept in addition to those of parts.
     """
 
-    def __init__(self, noun: str, packages: Iterable[str] = (), contract: Contract | None = None) -> None:
+    def __init__(
+        self,
+        noun: str,
+        packages: Iterable[str] = (),
+        contract: Contract | None = None,
+        field_names: tuple[str, ...] = (),
+    ) -> None:
         """Create an empty registry."""
-        self.noun, self._contract = noun, contract
+        self.noun, self._contract, self.field_names = noun, contract, field_names
         self._packages: tuple[str, ...] | None = tuple(packages)
         self._entries: dict[str, Entry[P]] = {}
 
@@ -169,8 +176,8 @@ class NamedRegistry(Generic[P]):
         """Build the schema of a string field that must be a registered name."""
 
         def check(value: str) -> str:
-            if self._entry(value) is None:
-                known = " or ".join(repr(name) for name in self.names())
+            if value not in self.field_names and self._entry(value) is None:
+                known = " or ".join(repr(name) for name in (*self.field_names, *self.names()))
                 raise PydanticCustomError("part", "{text}", {"text": f"expected {known}"})
             return value
 

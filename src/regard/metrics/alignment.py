@@ -193,11 +193,12 @@ def match_columns(maps: Mapping[str, AttentionMap]) -> dict[str, AttentionMap]:
             ("source", base.source, attention_map.source),
             ("translation", base.target, attention_map.target),
         ):
-            for place, (ours, word) in enumerate(zip_longest(base_words, theirs), 1):
-                if ours != word:
+            for place, words in enumerate(zip_longest(base_words, theirs), 1):
+                if words[0] != words[1]:
+                    ours, other = ("missing" if word is None else repr(word) for word in words)
                     raise DataError(
                         f"the maps of {first} and {name} have different words and cannot be subtracted: word "
-                        f"{place} of the {side} is {ours!r} in {first} and {word!r} in {name}"
+                        f"{place} of the {side} is {ours} in {first} and {other} in {name}"
                     )
     if all(attention_map.has_sink == base.has_sink for attention_map in maps.values()):
         return dict(maps)

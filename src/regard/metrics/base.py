@@ -288,6 +288,7 @@ METRICS: NamedRegistry[Metric] = NamedRegistry(
     "metric",
     packages=["regard.metrics"],
     contract=lambda part: None if callable(part) else "is not a function of a MetricInput",
+    field_names=("perplexity",),
 )
 
 

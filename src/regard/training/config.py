@@ -1,6 +1,6 @@
 """Options of a training run: batches, optimizer, validation, checkpoints and stopping."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from regard.config import configclass, option
 from regard.data.batch import BatchConfig
@@ -27,7 +27,7 @@ class ValidationConfig:
         ge=1,
         le=1_000_000_000,
     )
-    metric: Literal["perplexity"] | Annotated[str, METRICS] = option(
+    metric: Annotated[str, METRICS] = option(
         default="perplexity",
         help="Metric that selects the best model and drives early stopping and the plateau schedule: "
         "perplexity per token, or a metric of `regard evaluate` on greedy translations, such as "
