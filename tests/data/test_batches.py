@@ -73,3 +73,11 @@ def test_collate_pads_on_the_right():
 def test_empty_batches_and_empty_sentences_collate():
     assert collate([], None, []).source.tokens.shape == (0, 0)
     assert collate([[], [5]], None, [0, 1]).source.lengths.tolist() == [0, 1]
+
+
+def test_moving_a_batch_moves_all_tensors():
+    batch = collate([[5]], [[6, EOS]], [0], [np.ones(1)], [np.zeros(1)]).to("meta")
+    assert batch.target is not None and batch.upper_bounds is not None and batch.lower_bounds is not None
+    tensors = (batch.source.tokens, batch.source.lengths, batch.target.tokens, batch.target.lengths)
+    bounds = (batch.upper_bounds, batch.lower_bounds)
+    assert all(tensor.device.type == "meta" for tensor in (*tensors, *bounds, batch.rows))

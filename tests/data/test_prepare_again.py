@@ -34,6 +34,8 @@ def test_every_change_triggers_preprocessing(data, change):
         path.write_text(path.read_text().replace("dog", "cat"))
     elif change == "train.source.tokens":
         path.unlink()
+    elif change == "source.vocabulary":
+        path.write_text(path.read_text().replace("Hund", "Bund"))  # of the same size
     elif change != "setting":
         path.write_bytes(path.read_bytes()[:-8])
     again = prepare_data(configure(data, **more))

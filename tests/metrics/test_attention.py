@@ -4,6 +4,9 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
 from regard.metrics.attention import (
     Histogram,
@@ -20,6 +23,14 @@ def test_uniform_attention_has_entropy_log_n_and_one_hot_attention_0(size):
     weights = np.full((2, size), 1 / size, dtype=np.float32)
     assert entropy(weights) == pytest.approx([math.log(size)] * 2, abs=1e-6)
     assert entropy(np.eye(size, dtype=np.float32)).tolist() == [0.0] * size
+
+
+@given(arrays(np.float64, (3, 5), elements=st.floats(1e-6, 1)), st.permutations(range(5)))
+def test_entropy_is_bounded_and_permutation_invariant(weights, order):
+    weights /= weights.sum(axis=1, keepdims=True)
+    entropies = entropy(weights)
+    assert (entropies >= 0).all() and (entropies <= math.log(5) + 1e-9).all()
+    assert entropy(weights[:, order]) == pytest.approx(entropies)
 
 
 def test_coverage_of_a_permutation_and_of_constant_attention():

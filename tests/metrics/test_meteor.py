@@ -99,3 +99,26 @@ def test_missing_java_and_missing_package_raise_with_instructions(tmp_path, monk
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UsageError, match=r"METEOR needs Java.*JAVA_HOME or on PATH: install"):
         find_java()
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        ("cat > /dev/null; echo 'Error: no such thing' >&2; exit 1", "status 1 .*Error: no such thing"),
+        ("cat > /dev/null", "status 0 for 2 sentences: no output"),
+        ("cat > /dev/null; echo hello; echo", "status 0 for 2 sentences: hello"),
+        ("exit 3", "status 3"),
+    ],
+)
+def test_failing_java_raises_with_its_output(tmp_path, monkeypatch, script, message):
+    program, jar = tmp_path / "bin" / "java", tmp_path / "pycocoevalcap" / "meteor" / "meteor-1.5.jar"
+    for path in (program, jar, jar.parent / "data" / "paraphrase-en.gz"):
+        path.parent.mkdir(parents=True)
+        path.touch()
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    assert find_jar() == jar
+    with pytest.raises(UsageError, match=message):
+        count_meteor(["a", "b"], [["a", "b"]])
