@@ -178,6 +178,11 @@ def test_a_run_of_an_older_version_does_not_resume_with_another_value(corpus: Pa
         train(_tuned(corpus, sharpness=2.0), older)
 
 
+def test_settings_independent_of_the_weights_may_change(corpus: Path, copied: Path) -> None:
+    write_config(_settings(corpus, generation={"beam_size": 3}, num_threads=2), copied)
+    assert load_model(copied, "cpu").config.generation.beam_size == 3
+
+
 def test_run_does_not_resume_with_other_vocabularies(corpus: Path, copied: Path) -> None:
     _swap_vocabulary_entries(copied)
     (copied / "model.safetensors").unlink()
@@ -185,8 +190,10 @@ def test_run_does_not_resume_with_other_vocabularies(corpus: Path, copied: Path)
         train(_settings(corpus, training=TRAINING | {"max_epochs": 2}), copied)
 
 
-def test_weights_are_not_averaged_with_another_config(corpus: Path, copied: Path, tmp_path: Path) -> None:
+def test_weights_are_not_used_with_another_config(corpus: Path, copied: Path, tmp_path: Path) -> None:
     write_config(_settings(corpus, model=SPARSE), copied)
+    with pytest.raises(CheckpointError, match=r"config\.toml: the checksum differs .*model\.safetensors"):
+        load_model(copied, "cpu")
     with pytest.raises(CheckpointError, match=r"config\.toml: the checksum differs .*epoch-0001"):
         average_models(tmp_path / "mean", [copied], last_epochs=1)
     assert not (tmp_path / "mean").exists()

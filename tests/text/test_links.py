@@ -23,9 +23,10 @@ def test_sure_links_are_also_possible() -> None:
 @pytest.mark.parametrize(
     "line", ["0", "0-", "a-b", "0-1-2", "-1-2", "1p", "0-99999999", "1-" + "9" * 5000, "²-1"]
 )
-def test_invalid_links_are_reported(line) -> None:
-    with pytest.raises(DataError, match="gold:3"):
-        parse_gold_links(line, "gold:3")
+@pytest.mark.parametrize("parse", [parse_links, parse_gold_links])
+def test_invalid_links_are_reported(parse, line) -> None:
+    with pytest.raises(DataError, match="links:3"):
+        parse(f"0-0 {line}", "links:3")
 
 
 def test_invalid_lines_are_reported_with_their_number(tmp_path) -> None:
