@@ -16,6 +16,7 @@ from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import count
 
 import numpy as np
 
@@ -56,17 +57,17 @@ def estimate_language_model(
     """Estimate a language model from sentences.
 
     Args:
-        sentences: The words of each sentence; the words `<s>`, `</s>` and `<unk>` count as unknown.
+        sentences: The words of each sentence; the words `<s>`, `</s>`, `<unk>` and `<UNK>` count as
+            unknown.
         order: The maximum length of an n-gram.
         name: The name of the text in messages.
 
     Raises:
         DataError: if the text contains no word, or no n-gram of that order.
     """
-    numbers: defaultdict[str, int] = defaultdict()
-    numbers.default_factory = numbers.__len__
-    for special in SPECIAL_WORDS:
-        numbers[special]
+    numbers = defaultdict(count(len(SPECIAL_WORDS)).__next__, {w: i for i, w in enumerate(SPECIAL_WORDS)})
+    # `<UNK>` is another spelling of `<unk>`, as in KenLM, Heafield (2011).
+    numbers["<UNK>"] = UNKNOWN_WORD
     flat, number = array("i"), numbers.__getitem__
     for sentence in sentences:
         flat.append(BEGIN)
@@ -77,6 +78,7 @@ def estimate_language_model(
     starts = np.concatenate([[True], tokens[:-1] == -1])[: len(tokens)]
     tokens[(tokens == END) | ((tokens == BEGIN) & ~starts)] = UNKNOWN_WORD
     tokens[tokens == -1] = END
+    del numbers["<UNK>"]
     if not ((tokens != BEGIN) & (tokens != END)).any():
         raise DataError(f"{name} contains no word, so that no language model can be estimated")
     return _smooth(_count_ngrams(tokens, len(numbers), order, name), tuple(numbers))
