@@ -67,6 +67,12 @@ def test_damaged_file_is_named(saved: Path, decoder: PhraseDecoder) -> None:
     assert load_phrases(saved, PhraseConfig(), text_of(decoder)).bleu == 1.0
 
 
+def test_unwritable_directory_is_named_with_the_reason(decoder: PhraseDecoder, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(CheckpointError, match=r"file/phrase: cannot be written: File exists$"):
+        save_phrases(tmp_path / "file", decoder, 1.0, "of this text")
+
+
 def test_file_names_outside_the_directory_are_rejected(saved: Path, decoder: PhraseDecoder) -> None:
     about = saved / "phrase" / "about.json"
     content = json.loads(about.read_text())

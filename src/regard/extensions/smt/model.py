@@ -1,7 +1,7 @@
 """A trained phrase-based system: its options, its directory, and translation of text lines with it.
 
 The directory `phrase/` of a model directory contains `about.json` (weights by name, BLEU of the validation
-text, checksums) and the memory-mapped arrays of phrase table and language model. It is created atomically.
+text, checksums), `phrases.safetensors` and `language.safetensors`. It is created atomically.
 """
 
 import json
@@ -205,7 +205,8 @@ def save_phrases(
             text = json.dumps({**description, "sha256": checksums}, indent=2) + "\n"
             (temp_dir / DESCRIPTION_FILE).write_text(text, encoding="utf-8")
     except (OSError, SafetensorError) as error:
-        raise CheckpointError(f"{directory}: cannot be written: {error}") from None
+        reason = getattr(error, "strerror", None) or error
+        raise CheckpointError(f"{directory}: cannot be written: {reason}") from None
     except DataError as error:
         raise CheckpointError(str(error)) from None
 
