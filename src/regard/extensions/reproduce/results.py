@@ -28,7 +28,6 @@ class MetricResult:
             row itself, if the two rows have different seeds, or for a single sentence.
         published: The number in the paper, if any.
         num_sentences: The number of scored sentences.
-        interval: The confidence interval, or None for a single sentence.
     """
 
     estimate: Estimate
@@ -36,7 +35,11 @@ class MetricResult:
     difference: PairedComparison | None
     published: float | None
     num_sentences: int
-    interval: tuple[float, float] | None
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """The confidence interval, or None for a single sentence."""
+        return (self.estimate.low, self.estimate.high) if self.num_sentences > 1 else None
 
 
 @dataclass(frozen=True)
@@ -193,8 +196,7 @@ def _cell(
     # A paired test needs the same sentences and seeds in both rows.
     if base.keys() == counts.keys() and rows.shape[1] > 1:
         difference = paired_bootstrap(np.stack([base[seed] for seed in counts]), rows, aggregate, resamples)
-    interval = (estimate.low, estimate.high) if rows.shape[1] > 1 else None
-    return MetricResult(estimate, scores, difference, published, rows.shape[1], interval)
+    return MetricResult(estimate, scores, difference, published, rows.shape[1])
 
 
 def _cell_data(cell: MetricResult) -> dict[str, Any]:
