@@ -1,8 +1,10 @@
 """`regard check` and `regard corrupt`: their output, files and messages."""
 
+import csv
 import json
 
 import numpy as np
+import pandas
 import pytest
 from typer.testing import CliRunner
 
@@ -49,6 +51,17 @@ def test_table_and_json_have_every_sentence(texts) -> None:
     assert json.loads((texts / "out.json").read_text())["counts"] == {"repetition": 1}
 
 
+def test_quotation_marks_do_not_swallow_rows_of_the_table(texts) -> None:
+    marked = [f'{mark}{line}"{line}' for mark in ('"', "", '""') for line in ("Ja", "'n\tHund", " Haus ")]
+    (texts / "marked").write_text("".join(f"{line}\n" for line in marked), encoding="utf-8")
+    run("check marked marked --detector repetition --sentence-scores marked.tsv")
+    with open(texts / "marked.tsv", encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file, delimiter="\t"))
+    frame = pandas.read_csv(texts / "marked.tsv", sep="\t", keep_default_na=False)
+    for name in ("source", "translation"):
+        assert [row[name] for row in rows] == frame[name].tolist() == marked
+
+
 def test_corrupted_text_is_evaluated_by_its_labels(texts) -> None:
     run("corrupt de en --kinds repetition --rate 0.5 -o new --labels-output labels")
     shown = run("check de new --detector repetition --labels labels").stdout
@@ -59,6 +72,16 @@ def test_corrupted_text_is_evaluated_by_its_labels(texts) -> None:
 def test_saving_a_checker_needs_training(texts) -> None:
     with pytest.raises(UsageError, match=r"\(--save-checker\) needs training"):
         CliRunner().invoke(app, "check de en --save-checker m".split(), catch_exceptions=False)
+
+
+def test_files_are_written_before_a_reader_of_the_text_ends(texts, monkeypatch) -> None:
+    def broken(*_: object) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr("regard.extensions.check.command._show", broken)
+    command = "check de bad --detector repetition --report r.html --json r.json --sentence-scores r.tsv"
+    CliRunner().invoke(app, command.split())
+    assert all((texts / name).stat().st_size > 0 for name in ("r.html", "r.json", "r.tsv"))
 
 
 def test_overlapping_marks_keep_whole_words() -> None:
