@@ -60,6 +60,34 @@ def test_sentences_have_3_to_40_words_and_begin_with_a_capital_and_end_with_a_ma
             assert not any(a in PUNCTUATION and b in PUNCTUATION for a, b in pairwise(side))
 
 
+@pytest.mark.parametrize(
+    ("german", "expected"),
+    [
+        (
+            "zum",
+            {"to the", "fortunately"},
+        ),  # the contraction of a preposition and an article, and `zum Glück`
+        ("Küchentisch", {"kitchen table"}),
+        ("keinen", {"not a", "not an", "not any", "cannot a"}),
+    ],
+)
+def test_words_link_to_all_their_english_words(pairs, german, expected):
+    found = set()
+    for pair in pairs:
+        if german in pair.source:
+            i = pair.source.index(german)
+            found.add(" ".join(pair.target[j] for k, j in sorted(pair.links) if k == i))
+    assert found == expected
+
+
+def test_both_parts_of_a_separable_verb_link_to_the_english_verb(pairs):
+    standing = [pair for pair in pairs if "steht" in pair.source and pair.source[-2:] == ("auf", ".")]
+    assert standing
+    for pair in standing:
+        i, k = pair.source.index("steht"), len(pair.source) - 2
+        assert {j for a, j in pair.links if a == i} == {j for a, j in pair.links if a == k} != set()
+
+
 def test_the_source_determines_target_and_links():
     found: dict[tuple[str, ...], CorpusPair] = {}
     repeated = 0

@@ -1,5 +1,8 @@
 """Tests of German and English inflection against grammar tables (Duden; Quirk et al.), and of the lexicon."""
 
+import gzip
+from pathlib import Path
+
 import pytest
 
 from regard.extensions.phrasebook.lexicon import lexicon
@@ -19,6 +22,8 @@ from regard.extensions.phrasebook.morphology import (
     english_verb,
     regular_plural,
 )
+
+DATA = Path(__file__).parents[3].parent / "shared" / "data" / "inflection"
 
 DECLENSIONS = {  # endings: masculine, feminine, neuter, plural
     # guter Wein, gute Milch, gutes Bier, gute Weine
@@ -110,6 +115,56 @@ def test_english_endings_follow_the_spelling_rules():
 def test_the_article_depends_on_the_sound_of_the_next_word():
     assert {article(word) for word in ("apple", "egg", "honest", "umbrella", "ice")} == {"an"}
     assert {article(word) for word in ("book", "university", "young", "useful", "well-known")} == {"a"}
+
+
+def _rows(*names):
+    for path in (DATA / name for name in names):
+        if not path.exists():
+            pytest.skip(f"{path} is missing")
+        with gzip.open(path, "rt", encoding="utf-8") as lines:
+            for line in lines:
+                yield line.rstrip("\n").split("\t")
+
+
+def test_noun_tables_agree_with_wiktionary():
+    known = {}
+    for lemma, features, form in _rows(*(f"de_noun.{part}.tsv.gz" for part in ("train", "dev", "test"))):
+        known.setdefault((lemma, features), set()).add(form)
+    checked = 0
+    for noun in (noun for table in lexicon().nouns.values() for noun in table.items):
+        if noun.lemma == "Bank":
+            continue  # Banken (financial institutions) and Bänke (benches)
+        for number, label in enumerate(("singular",) if noun.mass else ("singular", "plural")):
+            for case, name in enumerate(("nominative", "accusative", "dative", "genitive")):
+                forms = known.get((noun.lemma, f"case={name},number={label}"))
+                if forms:
+                    # Genitives in -es and in -s are both correct.
+                    ours = noun.forms[number][case].replace("es", "s")
+                    assert ours in {form.replace("es", "s") for form in forms}
+                    checked += 1
+    assert checked > 50
+
+
+def test_verb_forms_agree_with_unimorph():
+    tenses = {"IND;PRS": "present", "IND;PST": "preterite"}
+    persons = ("1;SG", "2;SG", "3;SG", "1;PL", "2;PL", "3;PL")
+    verbs = [verb for table in lexicon().verbs.values() for verb in table.items if not verb.prefix]
+    conjugations = {verb.forms.infinitive: verb.forms for verb in verbs}
+    checked = 0
+    for lemma, form, features in _rows("sigmorphon2017-de.train-high.gz", "sigmorphon2017-de.dev.gz"):
+        part_of_speech, _, rest = features.partition(";")
+        tense, person = rest[:7], rest[8:]
+        if lemma not in conjugations or not part_of_speech.startswith("V"):
+            continue
+        if tense in tenses and person in persons:
+            # Both du lasest and du last, du schlosst and du schlossest are in use.
+            ours = getattr(conjugations[lemma], tenses[tense])[persons.index(person)]
+            assert form.replace("est", "st") == ours.replace("est", "st"), features
+            checked += 1
+        elif features == "V.PTCP;PST":
+            assert form == conjugations[lemma].participle
+            checked += 1
+    assert checked > 20
 
 
 def test_verbs_and_adjectives_select_classes_that_have_nouns():
