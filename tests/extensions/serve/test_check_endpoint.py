@@ -9,7 +9,7 @@ from extensions.serve.served import ask
 from quick_coverage import train_quickly
 from regard.errors import UsageError
 from regard.extensions.check.api import CoverageModel
-from regard.extensions.check.notes import NOTES
+from regard.extensions.check.detectors import NOTES
 from regard.extensions.check.server import CheckServer
 
 PAIRS = [

@@ -15,9 +15,9 @@ from typing import Self
 from regard.api.arguments import TextSource, read_parallel
 from regard.errors import UsageError
 from regard.extensions.check.base import DETECTORS, ERRORS, WordPair, build_detector, split_pairs
+from regard.extensions.check.detectors import apply_note, find_note
 from regard.extensions.check.model import ErrorModel
 from regard.extensions.check.model_files import check_model_dir, load_coverage_model, save_coverage_model
-from regard.extensions.check.notes import apply_note, find_note
 from regard.extensions.check.result import CheckedSentence, CoverageCheck
 from regard.generation.reranking import CoverageJudgment
 

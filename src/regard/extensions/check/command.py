@@ -183,7 +183,7 @@ def _sentence(one: "CheckedSentence", threshold: float) -> "list[Text]":
     """Return the lines that show a sentence: its probable errors, source and translation."""
     from rich.text import Text
 
-    from regard.extensions.check.notes import NOTES
+    from regard.extensions.check.detectors import NOTES
 
     head = Text(f"line {one.line}", style="bold")
     ranked = sorted(one.probabilities.items(), key=lambda item: -item[1])

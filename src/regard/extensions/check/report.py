@@ -12,7 +12,7 @@ from regard.api.systems import Companions
 from regard.errors import DataError
 from regard.extensions.check.api import CoverageModel, check
 from regard.extensions.check.base import DETECTORS
-from regard.extensions.check.notes import NOTES
+from regard.extensions.check.detectors import NOTES
 from regard.extensions.check.result import CoverageCheck
 from regard.reporting.page import PageCheck, Report, render
 from regard.reporting.scores import ScoreTable

@@ -11,6 +11,7 @@ from jaxtyping import Float
 from regard.config.results import Result
 from regard.errors import DataError, UsageError
 from regard.extensions.check.base import CoverageError, PairScores, SentenceError
+from regard.extensions.check.detectors import NOTES, Note
 from regard.extensions.check.evaluation import (
     WORD_KEYS,
     CoverageEvaluation,
@@ -22,7 +23,6 @@ from regard.extensions.check.evaluation import (
     sentence_scores,
     word_scores,
 )
-from regard.extensions.check.notes import NOTES, Note
 from regard.plot.analyses import check_chart
 from regard.plot.figure import Figure
 from regard.text.words import word_spans

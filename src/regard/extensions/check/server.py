@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from regard.extensions.check.api import CoverageModel, check
 from regard.extensions.check.base import DETECTORS, build_detector
-from regard.extensions.check.notes import NOTES
+from regard.extensions.check.detectors import NOTES
 from regard.extensions.check.result import CheckedSentence, CoverageCheck
 from regard.extensions.serve.dispatcher import Dispatcher, collect_answers
 from regard.extensions.serve.engine import PairJob, isolate_failures
