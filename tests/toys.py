@@ -33,7 +33,6 @@ class TwoContexts(Attention):
     """
 
     observes_tokens = True
-    has_posterior = True
 
     def __init__(self, query: int, width: int) -> None:
         super().__init__()

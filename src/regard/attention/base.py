@@ -216,7 +216,6 @@ class Attention(nn.Module, ABC):
         trains_queries: Whether gradients flow into the queries. If not, parameters that only produce queries
             receive no gradient.
         bounded: Whether the mechanism respects the fertilities in `Memory`.
-        has_posterior: Whether `State.posteriors` may differ from the weights of the step.
         objective: The training objective of the mechanism.
         reward: The reward for the objective `reinforce`. None means the log-likelihood of the token.
         num_heads: H.
@@ -229,10 +228,14 @@ class Attention(nn.Module, ABC):
     needs_advance: bool = False
     trains_queries: bool = True
     bounded: bool = False
-    has_posterior: bool = False
     objective: Objective = "marginal"
     reward: Reward | None = None
     num_heads: int = 1
+
+    @property
+    def has_posterior(self) -> bool:
+        """Whether `State.posteriors` may differ from the weights; by default, whether tokens are observed."""
+        return self.observes_tokens
 
     def prepare(self, memory: Memory) -> Memory:
         """Compute the tensors that all time steps share (keys, values), once per sentence."""

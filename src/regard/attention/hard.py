@@ -79,7 +79,6 @@ class HardAttention(Attention):
 
     has_projections = True
     trains_queries = False
-    has_posterior = True  # the selection probabilities
     objective: Objective = "reinforce"
 
     def __init__(self, config: HardAttentionConfig, query_size: int, memory_size: int) -> None:
@@ -94,6 +93,11 @@ class HardAttention(Attention):
             for size, out in sizes
         )
         self.reward = Reward(config.reward_weight, config.baseline == "batch")
+
+    @property
+    def has_posterior(self) -> bool:
+        """Always True: the selection probabilities."""
+        return True
 
     def prepare(self, memory: Memory) -> Memory:
         """Compute Z~ and Z^ and prepare them for the time steps."""

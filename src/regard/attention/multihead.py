@@ -96,12 +96,16 @@ class MultiHeadAttention(Attention):
         self.mechanism = build_attention(config, head_size, head_size, target_size, self.num_heads)
         self.observes_tokens = self.mechanism.observes_tokens
         self.uses_reference = self.mechanism.uses_reference
-        self.has_posterior = self.mechanism.has_posterior
         self.attends_to_single_positions = self.mechanism.attends_to_single_positions
         self.objective, self.reward = self.mechanism.objective, self.mechanism.reward
         self.query_proj = Linear(query_size, query_size)
         self.key_value_proj = Linear(memory_size, 2 * query_size, num_parts=2)  # keys and values
         self.out_proj = Linear(query_size, query_size)
+
+    @property
+    def has_posterior(self) -> bool:
+        """Whether the mechanism has a posterior."""
+        return self.mechanism.has_posterior
 
     def _split_heads(self, x: Float[Tensor, "B T N"], parts: int = 1) -> Float[Tensor, "P R T E"]:
         """Split the last axis into parts, and fold the heads of each part into the batch axis."""

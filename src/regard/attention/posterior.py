@@ -152,7 +152,6 @@ class PosteriorAttention(ScorerAttention):
     """Posterior attention."""
 
     observes_tokens = True
-    has_posterior = True
     attends_to_single_positions = True
 
     def __init__(self, config: PosteriorAttentionConfig, query_size: int, memory_size: int) -> None:

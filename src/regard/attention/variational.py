@@ -100,7 +100,6 @@ class VariationalAttention(ScorerAttention):
     """Variational attention."""
 
     observes_tokens = True
-    has_posterior = True
     uses_reference = True
 
     def __init__(
