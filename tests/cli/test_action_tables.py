@@ -23,7 +23,7 @@ def run(*arguments):
     return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
-def test_pointer_model_learns_the_action_tables(tmp_path):
+def test_pointer_model_learns_the_action_tables(tmp_path, caplog):
     # The column order of SIGMORPHON: lemma, form, features.
     rows = [(stem, form, tag) for stem in STEMS for form, tag in ((stem, "SG"), (stem + "er", "PL"))]
     table = tmp_path / "nouns.tsv"
@@ -73,6 +73,7 @@ def test_pointer_model_learns_the_action_tables(tmp_path):
         model.score([source for source, _ in pairs], lines) for lines in ([t for _, t in pairs], no_steps)
     )
     assert sum(one.log_probability for one in right) > sum(one.log_probability for one in wrong)
+    assert len(caplog.messages) == 1 and "no step action (→) in 'Bad'" in caplog.text
 
 
 def test_tables_are_not_overwritten(tmp_path):

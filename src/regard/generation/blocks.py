@@ -1,5 +1,6 @@
 """Blocks of lines and pairs of bounded memory, and batches of similar length with little padding."""
 
+import logging
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,8 +21,10 @@ from regard.generation.config import GenerationBatchConfig, GenerationConfig, Le
 from regard.generation.lines import any_attention
 from regard.generation.translation import Translation
 from regard.models.base import TranslationModel
+from regard.text.tokenizers.words import STEP, ActionsTokenizer
 from regard.text.vocabulary import EOS
 
+_log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 _R = TypeVar("_R")
 # Maximum number of characters per allowed token. Longer lines are rejected without tokenization.
@@ -84,16 +87,30 @@ Pair = tuple[str, str] | Translation
 def pair_blocks(
     text: TextProcessor, pairs: Iterable[Pair], config: GenerationConfig, model: TranslationModel
 ) -> Iterator[list[Translation]]:
-    """Yield blocks of tokenized lines and translations, without scores. One that is refused has an error."""
+    """Yield blocks of tokenized lines and translations, without scores. One that is refused has an error.
+
+    A single warning is logged if the model generates actions and a translation contains no step action.
+    """
     limits = config.length_limits(model.max_length, len(text.sink_tokens))
     max_pair_length = model.constraints.max_pair_length
     most = math.inf if max_pair_length is None else max_pair_length - len(text.sink_tokens)
     bounded = text.budget is not None and not text.sink_tokens and any_attention(model, "bounded")
+    expects_actions = isinstance(text.target.tokenizer, ActionsTokenizer)
     for block in read_blocks(enumerate(pairs, 1), config.buffer_lines):
         tokenized: list[Translation] = []
         for number, pair in block:
             empty = Translation("", text, number=number, alignment_config=config.alignment)
             tokenized.append(_tokenize_pair(pair, limits, most, empty))
+            tokens = tokenized[-1].tokens
+            if expects_actions and tokens and STEP not in tokens:
+                expects_actions = False  # warn only once
+                _log.warning(
+                    "line %d: the model generates actions, but there is no step action (%s) in %r; convert "
+                    "plain text to actions with `regard actions`",
+                    number,
+                    STEP,
+                    "".join(tokens),
+                )
         yield _check_fertilities(tokenized, text) if bounded else tokenized
 
 
