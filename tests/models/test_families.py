@@ -24,6 +24,7 @@ from regard.attention.constrained import ConstrainedAttentionConfig
 from regard.attention.pointer import PointerAttentionConfig
 from regard.attention.posterior import PosteriorAttentionConfig
 from regard.attention.soft import SoftAttentionConfig
+from regard.config import from_dict
 from regard.data.batch import collate
 from regard.errors import ConfigError, InfeasibleBoundsError
 from regard.generation.beam import beam_search
@@ -33,6 +34,7 @@ from regard.models import build_model
 from regard.models.conv.model import ConvSideConfig
 from regard.models.rnn.config import RnnEncoderConfig
 from regard.text.vocabulary import EOS
+from regard.training.run_config import RunConfig
 
 every_family = pytest.mark.parametrize("family", FAMILIES)
 
@@ -130,7 +132,6 @@ def test_beam_search_is_batch_invariant(wiring) -> None:
 
 
 ONE_FOR_TWO_LAYERS = {"layer_attention": (SoftAttentionConfig(),)}
-BOTH_SET = {"attention": PosteriorAttentionConfig(), "layer_attention": (SoftAttentionConfig(),) * 2}
 POSTERIOR_BELOW = {"layer_attention": (PosteriorAttentionConfig(), SoftAttentionConfig())}
 NARROW = RnnEncoderConfig(hidden_size=6)
 PREVIOUS = decoder(query="previous", input_feeding="context")
@@ -165,7 +166,6 @@ PREVIOUS = decoder(query="previous", input_feeding="context")
                 (ONE_FOR_TWO_LAYERS, "1 mechanisms, but the decoder has 2 layers"),
                 (POSTERIOR_BELOW, "'posterior' is in layer 0, but it is allowed only in the last layer .1"),
                 ({"attention": PointerAttentionConfig()}, "'pointer' needs a recurrent decoder"),
-                (BOTH_SET, "model.attention and model.layer_attention are both set"),
             )
         ),
     ],
@@ -173,3 +173,10 @@ PREVIOUS = decoder(query="previous", input_feeding="context")
 def test_invalid_configuration_raises_with_the_option(wrong, named) -> None:
     with pytest.raises(ConfigError, match=named):
         build_model(wrong, SOURCE, TARGET)
+
+
+@pytest.mark.parametrize("kind", ["transformer", "conv"])
+def test_attention_and_layer_attention_are_mutually_exclusive(kind) -> None:
+    model = {"kind": kind, "attention": {"kind": "posterior"}, "layer_attention": [{}] * 6}
+    with pytest.raises(ConfigError, match="model: attention and layer_attention are both set"):
+        from_dict(RunConfig, {"model": model})

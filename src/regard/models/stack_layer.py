@@ -94,15 +94,19 @@ def layer_mechanisms(config: Any) -> tuple[AttentionConfig, ...]:
     return (*(lower,) * (config.decoder.num_layers - 1), config.attention)
 
 
+def check_exclusive(config: Any) -> None:
+    """Raise ValueError if `attention` and `layer_attention` of a config are both set."""
+    # An explicit default cannot be distinguished from an absent table, so it is accepted.
+    if config.layer_attention and config.attention != SoftAttentionConfig():
+        raise ValueError("attention and layer_attention are both set: remove one of them")
+
+
 def check_stack(config: Any) -> None:
     """Check that the mechanisms of a config fit its decoder layers.
 
     Raises:
         ConfigError: if parts are incompatible. The message names the options and their values.
     """
-    # An explicit default cannot be distinguished from an absent table, so it is accepted.
-    if config.layer_attention and config.attention != SoftAttentionConfig():
-        raise ConfigError("model.attention and model.layer_attention are both set: remove one of them")
     mechanisms, num_layers = layer_mechanisms(config), config.decoder.num_layers
     if len(mechanisms) != num_layers:
         raise ConfigError(

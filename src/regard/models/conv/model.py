@@ -24,7 +24,7 @@ In search, each layer caches the last inputs of its convolution, so a step compu
 
 import math
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import nn
@@ -48,6 +48,7 @@ from regard.models.stack_layer import (
     LAYER_ATTENTION_HELP,
     LayerQuery,
     StackLayer,
+    check_exclusive,
     check_stack,
     layer_mechanisms,
     normal_embedding,
@@ -96,6 +97,10 @@ class ConvConfig:
         default=True,
         help="Divide the gradient of the encoder by twice the number of attention layers, as in the paper.",
     )
+
+    def __post_init__(self) -> None:
+        """Check that `attention` and `layer_attention` are not both set."""
+        check_exclusive(self)
 
 
 SQRT_HALF = math.sqrt(0.5)
@@ -191,6 +196,13 @@ def _query(
     )
 
 
+def _with_dot_scorer(config: Any) -> AttentionConfig:
+    """Return the config with the dot product (the paper's Eq. 1) as score function, unless one is set."""
+    # The fallback "none" keeps mechanisms without a score function unchanged.
+    unset = getattr(config, "score_function", "none") is None
+    return replace(config, score_function="dot") if unset else config
+
+
 @register_model("conv", ConvConfig)
 class ConvModel(StackModel):
     """The model that a `ConvConfig` describes.
@@ -216,27 +228,18 @@ class ConvModel(StackModel):
             if config.tie_embeddings == "all"
             else normal_embedding(target_size, embedding, EMBEDDING_STD)
         )
-        positions: list[PositionEncoding] = []
-        for _ in range(2):
-            positions.append(PositionEncoding(config.position_encoding, embedding))
-            nn.init.normal_(positions[-1].table, 0, EMBEDDING_STD)
-        self.source_positions, self.target_positions = positions
+        self.source_positions, self.target_positions = self._positions(), self._positions()
         side = config.encoder
         self.encoder_input_proj = WeightNormLinear(embedding, side.hidden_size, keep_probability)
         self.encoder = nn.ModuleList(ConvEncoderLayer(config) for _ in range(side.num_layers))
         self.encoder_output_proj = WeightNormLinear(side.hidden_size, embedding)
         side = config.decoder
         self.decoder_input_proj = WeightNormLinear(embedding, side.hidden_size, keep_probability)
-        mechanisms = (
-            # The paper compares by dot products (Eq. 1). "none" is the fallback of mechanisms without scores.
-            replace(mechanism, score_function="dot")
-            if getattr(mechanism, "score_function", "none") is None
-            else mechanism
-            for mechanism in layer_mechanisms(config)
-        )
         self.decoder = nn.ModuleList(
-            ConvDecoderLayer(config, build_attention(attention, embedding, embedding, embedding))
-            for attention in mechanisms
+            ConvDecoderLayer(
+                config, build_attention(_with_dot_scorer(attention), embedding, embedding, embedding)
+            )
+            for attention in layer_mechanisms(config)
         )
         self.decoder_output_proj = WeightNormLinear(side.hidden_size, embedding)
         self.output_bias = nn.Parameter(torch.zeros(target_size))
@@ -248,6 +251,11 @@ class ConvModel(StackModel):
         # The last layer's mechanism determines how the model is trained.
         last = self._layers()[-1].cross_attention
         self.objective, self.reward = last.objective, last.reward
+
+    def _positions(self) -> PositionEncoding:
+        positions = PositionEncoding(self.config.position_encoding, self.config.embedding_size)
+        nn.init.normal_(positions.table, 0, EMBEDDING_STD)
+        return positions
 
     def _memories(
         self,

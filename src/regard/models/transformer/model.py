@@ -38,6 +38,7 @@ from regard.models.stack_layer import (
     LAYER_ATTENTION_HELP,
     LayerQuery,
     StackLayer,
+    check_exclusive,
     check_stack,
     layer_mechanisms,
     normal_embedding,
@@ -100,6 +101,10 @@ class TransformerConfig:
         default=0.1, help="Dropout probability on embeddings and on the output of each sublayer.", ge=0, lt=1
     )
     tie_embeddings: Literal["none", "decoder", "all"] = option(default="decoder", help=TIE_EMBEDDINGS_HELP)
+
+    def __post_init__(self) -> None:
+        """Check that `attention` and `layer_attention` are not both set."""
+        check_exclusive(self)
 
 
 class LayerNorm(nn.Module):
