@@ -74,15 +74,16 @@ class NeuralTranslator(BaseTranslator):
         """Return the properties of the model; of an ensemble, kind and attention of the first one."""
         config = getattr(self.model, "config", None)
         attention = getattr(config, "attention", None)
-        scorers = (
-            module.score_function for module in self.model.modules() if isinstance(module, ScorerAttention)
-        )
+        score_function = getattr(attention, "score_function", "none")
+        if score_function is None:  # the default depends on the model
+            scorers = (module for module in self.model.modules() if isinstance(module, ScorerAttention))
+            score_function = next((scorer.score_function for scorer in scorers), "none")
         return Description(
             kind=getattr(config, "kind", "model"),
             num_parameters=sum(math.prod(parameter.shape) for parameter in self.model.parameters()),
             attention=getattr(attention, "kind", "none"),
             normalizer=getattr(attention, "normalizer", None),
-            score_function=next(scorers, None),
+            score_function=None if score_function == "none" else score_function,
         )
 
     @property
