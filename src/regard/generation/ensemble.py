@@ -11,12 +11,14 @@ import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import nn
 
 from regard.attention.base import AttentionStep, EosConstraint
 from regard.data.batch import Batch, PaddedSequences
+from regard.errors import UsageError
 from regard.layers.batched_state import BatchedState
 from regard.models.base import (
     ForwardOutput,
@@ -46,15 +48,29 @@ class _PendingState(BatchedState):
 
 
 class Ensemble(TranslationModel):
-    """Ensemble of one or more models that share their vocabularies."""
+    """Ensemble of models that share their vocabularies.
+
+    Raises:
+        UsageError: if there is no model.
+    """
 
     def __init__(self, models: Sequence[TranslationModel]) -> None:
         """Store the models."""
         super().__init__()
+        if not models:
+            raise UsageError("an ensemble needs at least one model, but none is given")
         self.models = nn.ModuleList(models)
-        self.members = tuple(models)
-        self.config = getattr(models[0], "config", None)
         self.scales_embeddings = all(model.scales_embeddings for model in models)
+
+    @property
+    def members(self) -> list[Any]:
+        """Return the models."""
+        return list(self.models)
+
+    @property
+    def config(self) -> Any:
+        """Return the configuration of the first model."""
+        return self.members[0].config
 
     @property
     def max_length(self) -> int | None:
