@@ -106,7 +106,7 @@ def test_a_line_is_repaired_alone_as_in_a_block(plain) -> None:
 
 def test_unsupported_requests_get_one_message(plain) -> None:
     model, checker, repair = regard.load(plain), UpperCase(), regard.Repair()
-    with pytest.raises(UsageError, match=r"--beam-size.*not supported"):
+    with pytest.raises(UsageError, match=r"--check.*not supported"):
         repairing(FileTranslator(["A"]))
     with pytest.raises(UsageError, match=r"repair .* needs a checker"):
         model.translate(SENTENCES, repair=repair)

@@ -179,6 +179,9 @@ def configure_translator(
     if sampling is not None or mbr is not None:
         raise UsageError("repair (--check) needs beam search: leave out --sample and --mbr")
     searching = translator.with_search(search, fertilities=fertilities)
+    options = searching.search_options
+    if options is not None and not {"beam_size", "num_return"} <= options:
+        raise searching.unsupported("the repair of omissions (--check)")
     count = repair.num_candidates
     size = max(count, searching.search.beam_size)
     candidates = searching.with_search({"beam_size": size, "num_return": count})
