@@ -20,6 +20,7 @@ import torch
 from regard.errors import InfeasibleBoundsError
 from regard.functional.dispatch import bound_to_tensor, check_mask, poison_rows, usable_positions
 from regard.kernels.backend import in_transform
+from regard.kernels.normalizers import bound_tolerances
 from regard.types import Bool, Float, Int, Tensor
 
 
@@ -66,7 +67,7 @@ class BoundedProblem:
         z = scores.to(exact).masked_fill(~usable, 0)
         u = upper.to(exact).expand_as(z).clamp_max(1).masked_fill(~usable, 0)
         low = torch.zeros_like(z) if lower is None else lower.to(exact).expand_as(z).masked_fill(~usable, 0)
-        near, slack = (1e-9, 1e-9) if scores.dtype == torch.float64 else (1e-6, 1e-4)
+        near, slack = bound_tolerances(scores.dtype)
         upper_sum, lower_sum = u.sum(-1, keepdim=True), low.sum(-1, keepdim=True)
         invalid = ((u < 0) | (low < 0) | (low > u + near)).any(-1, keepdim=True)
         # Comparisons with NaN are False, so a row with a NaN is feasible: NaN propagates without an error.

@@ -37,6 +37,11 @@ SPARSEMAX, ENTMAX15, CONSTRAINED_SOFTMAX, CONSTRAINED_SPARSEMAX = NORMALIZER_COD
 LOWER, FREE, UPPER, INVALID = 1, 2, 3, 4
 
 
+def bound_tolerances(dtype: torch.dtype) -> tuple[float, float]:
+    """Return the distance from a bound that counts as a tie, and the tolerance of the sum of the bounds."""
+    return (1e-9, 1e-9) if dtype == torch.float64 else (1e-6, 1e-4)
+
+
 def normalizer_backward(
     name: str, gradient: Tensor, weights: Tensor, status: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:

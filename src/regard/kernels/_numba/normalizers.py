@@ -21,7 +21,15 @@ from regard.kernels._numba.rows import (
 from regard.kernels._numba.thresholds import SUMS, solve_bounded, solve_unbounded
 from regard.kernels.backend import KernelFallbackError
 from regard.kernels.compilation import njit
-from regard.kernels.normalizers import CONSTRAINED_SOFTMAX, ENTMAX15, FREE, LOWER, NORMALIZER_CODES, UPPER
+from regard.kernels.normalizers import (
+    CONSTRAINED_SOFTMAX,
+    ENTMAX15,
+    FREE,
+    LOWER,
+    NORMALIZER_CODES,
+    UPPER,
+    bound_tolerances,
+)
 from regard.types import Tensor
 
 
@@ -266,7 +274,7 @@ def _run_forward(
         float(exhaustion),
         expand_rows(mask, shape, NO_MASK),
         heads,
-        *((1e-9, 1e-9) if scores.dtype == torch.float64 else (1e-6, 1e-4)),
+        *bound_tolerances(scores.dtype),
         expand_rows(weights, shape, None),
         expand_rows(status, shape, None),
     )
