@@ -11,8 +11,8 @@ are defined in `regard.functional`. Each backend that has an operation has a mod
 - `_triton/` for CUDA, with `thresholds` for `normalizers`.
 
 `backend.backend_module` imports a backend when it is first used. `compilation.njit` compiles the Numba
-kernels. The other functions of `compilation` are used by code outside this package, and have no PyTorch
-version.
+kernels. `prefix_bleu` and the other functions of `compilation` are used by code outside this package, and
+have no PyTorch version.
 
 To add an operation:
 

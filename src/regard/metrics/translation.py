@@ -318,7 +318,7 @@ def prefix_bleu(
         [B, T] in float64; 0 at padding.
     """
     # Numba is imported only when rewards are computed, because search needs the utilities alone.
-    from regard.kernels.compilation import fill_prefix_bleu
+    from regard.kernels.prefix_bleu import fill_prefix_bleu
 
     rewards = np.zeros(produced.shape)
     fill_prefix_bleu(rewards, produced, produced_lengths, reference, reference_lengths, eos_id, unk_id)
