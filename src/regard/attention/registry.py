@@ -61,14 +61,14 @@ NORMALIZER_HELP = (
 NormalizerFunction = Callable[..., Tensor]
 
 
-NORMALIZERS: NamedRegistry[NormalizerFunction] = NamedRegistry(
-    "normalizer",
-    contract=lambda part: (
-        None
-        if callable(part) and "mask" in inspect.signature(part).parameters
-        else "is not a function of scores and `mask`"
-    ),
-)
+def _contract(part: Any) -> str | None:
+    """Return the reason why an object is not a normalizer, or None."""
+    if not callable(part) or "mask" not in inspect.signature(part).parameters:
+        return "is not a function of scores and `mask`"
+    return None
+
+
+NORMALIZERS: NamedRegistry[NormalizerFunction] = NamedRegistry("normalizer", contract=_contract)
 register_normalizer = NORMALIZERS.register
 
 BUILT_IN_NORMALIZERS: dict[str, NormalizerFunction] = {
