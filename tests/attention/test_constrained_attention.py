@@ -5,7 +5,7 @@ import torch
 
 from regard.attention import Memory, build_attention
 from regard.attention.constrained import ConstrainedAttentionConfig
-from regard.errors import ConfigError
+from regard.errors import ConfigError, InfeasibleBoundsError
 
 INF = float("inf")
 every = pytest.mark.parametrize("name", ["softmax", "sparsemax"])
@@ -31,6 +31,12 @@ def run(mechanism, memory: Memory, steps: int):
         readings.append(mechanism.read(query, prepared, state))
         state = readings[-1].state
     return prepared, state, torch.stack([reading.weights[:, 0] for reading in readings], 1)
+
+
+@every
+def test_exhausted_budget_in_training_raises_with_the_remaining_budget(name) -> None:
+    with pytest.raises(InfeasibleBoundsError, match=r"sum to 0\.5"):
+        run(build(name), memory([[1.0, 0.5, 0.0, 1.0]]), 3)
 
 
 @every

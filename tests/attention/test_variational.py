@@ -53,12 +53,12 @@ def likelihood(contexts: torch.Tensor) -> torch.Tensor:
     return torch.nn.functional.logsigmoid(contexts @ torch.tensor([2.0, -1.0, 0.5, 1.5]).to(contexts.dtype))
 
 
-def model(estimator: str = "enumerate", **settings) -> RnnModel:
+def model(estimator: str = "enumerate", output_layer: str = "tanh", **settings) -> RnnModel:
     torch.manual_seed(0)
     plain = {
         "embedding_size": 6,
         "encoder": {"num_layers": 1, "hidden_size": 8},
-        "decoder": {"num_layers": 1, "hidden_size": 8},
+        "decoder": {"num_layers": 1, "hidden_size": 8, "output_layer": output_layer},
         "dropout": 0.0,
         "init_range": 0.8,
         "attention": {"kind": "variational", "estimator": estimator, **settings},
@@ -235,3 +235,15 @@ def test_top_k_weights_are_renormalized_and_exact_for_short_sentences() -> None:
     torch.testing.assert_close(two.log_weights.exp(), best / best.sum(-1, keepdim=True))
     torch.testing.assert_close(two.log_likelihood[1:], every.log_likelihood[1:])  # of length 1 and 2
     torch.testing.assert_close(two.cross_attentions, every.cross_attentions)
+
+
+def test_linear_readout_equals_the_general_path() -> None:
+    made = model(output_layer="linear").train()
+    assert made.linear_readout
+    fast = made(batch(), mean_log_probs=True)
+    made.linear_readout = False
+    slow = made(batch(), mean_log_probs=True)
+    torch.testing.assert_close((fast.log_weights, fast.penalty), (slow.log_weights, slow.penalty))
+    seen = slow.log_weights.isfinite() & slow.mask.unsqueeze(-1)
+    torch.testing.assert_close(fast.log_likelihoods[seen], slow.log_likelihoods[seen])
+    torch.testing.assert_close(fast.mean_log_probs[seen], slow.mean_log_probs[seen])

@@ -1,5 +1,7 @@
 """Tests of matrix multiplication: precision, dispatch by processor, gradients and environment variables."""
 
+import os
+
 import pytest
 import torch
 
@@ -66,3 +68,11 @@ def test_gradcheck_of_linear() -> None:
     inputs = [torch.randn(s, dtype=torch.float64, requires_grad=True) for s in ((2, 3, 4), (4, 5), (5,))]
     assert torch.autograd.gradcheck(linear, inputs)
     assert torch.autograd.gradcheck(lambda x, m: linear(x, m), inputs[:2])
+
+
+@pytest.mark.parametrize("name", ["ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"])
+def test_environment_variable_overrides_the_default_cache_size(name, monkeypatch) -> None:
+    for environment, size in (({name: "7"}, "7"), ({}, "16")):
+        monkeypatch.setattr(os, "environ", environment)
+        matmul_module.limit_kernel_caches()
+        assert os.environ[name] == size

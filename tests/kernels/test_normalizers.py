@@ -184,11 +184,20 @@ def test_kernels_work_in_a_forked_process(name) -> None:
         assert torch.equal(torch.from_numpy(one), other)
 
 
-def test_import_loads_no_heavy_packages() -> None:
-    code = (
-        "import sys; import regard.functional, regard.nn\n"
-        "heavy = {'numba', 'llvmlite', 'triton', 'pydantic', 'sentencepiece', 'sacrebleu', 'torch._dynamo'}\n"
-        "print(sorted(heavy & set(sys.modules)))"
+INFERENCE = """
+import regard.layers.recurrent
+x = torch.zeros(7, 4)
+with torch.inference_mode():
+    regard.functional.linear_log_likelihood(x, x, torch.zeros(7), torch.zeros(7, dtype=torch.int64))
+    regard.layers.recurrent.lstm_cell(torch.zeros(7, 16), torch.zeros(7, 16), (x, x))
+"""
+HEAVY = {"numba", "llvmlite", "triton", "pydantic", "sentencepiece", "sacrebleu", "torch._dynamo"}
+
+
+@pytest.mark.parametrize(("code", "heavy"), [("", HEAVY), (INFERENCE, {"numba"})])
+def test_import_and_inference_load_no_heavy_packages(code, heavy) -> None:
+    lines = "import sys, torch, regard.functional, regard.nn", code, f"print({heavy} & set(sys.modules))"
+    done = subprocess.run(
+        [sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=True
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    assert done.stdout.strip() == "set()"
