@@ -215,9 +215,13 @@ def register_attention_function(name: str, normalizer: Callable[..., Tensor]) ->
     Raises:
         UsageError: transformers is not installed.
     """
+    _register(name, lambda module, scores, mask: normalizer(scores, mask=mask))
+
+
+def _register(name: str, normalize: Normalize) -> None:
+    """Register an attention function and its kind of mask."""
     transformers = import_transformers()
-    attention = partial(normalized_attention, lambda module, scores, mask: normalizer(scores, mask=mask))
-    transformers.AttentionInterface.register(name, attention)
+    transformers.AttentionInterface.register(name, partial(normalized_attention, normalize))
     transformers.AttentionMaskInterface.register(name, _boolean_mask)
 
 
@@ -316,8 +320,6 @@ def _with_sinks(
 
 
 for constrained_name in CONSTRAINED:
-    constrained = partial(normalized_attention, partial(constrained_weights, constrained_name))
-    import_transformers().AttentionInterface.register(constrained_name, constrained)
-    import_transformers().AttentionMaskInterface.register(constrained_name, _boolean_mask)
+    _register(constrained_name, partial(constrained_weights, constrained_name))
 for unconstrained_name, unconstrained in _NORMALIZERS.items():
     register_attention_function(unconstrained_name, unconstrained)
