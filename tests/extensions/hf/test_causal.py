@@ -14,11 +14,13 @@ pytest.importorskip("transformers", reason="needs transformers: pip install 'reg
 
 import causal_models
 import numpy as np
+import tiny
 import torch
 import transformers
 
 import regard
 from regard.errors import ConfigError, DataError
+from regard.extensions.hf.prompt_tokenizer import PromptTokenizer, PromptTokenizerConfig
 
 LINES = ["ein kleiner Hund läuft im Garten .", "die Katze", "der Mann liest ein Buch auf dem Sofa ."]
 TARGETS = ["a small dog runs", "the cat", "the man reads a book ."]
@@ -222,6 +224,13 @@ def test_line_break_ends_a_translation_on_request(causal_dir: CausalDir, tmp_pat
     assert tokenizer.convert_tokens_to_ids("<0x0A>") in model.backend.model.end_ids
     found = translate(model, LINES, 1, sampling=regard.Sampling(seed=3), num_return=20)
     assert not any("<0x0A>" in one.tokens for line in found for one in (line, *line.alternatives))
+
+
+def test_prompt_tokenizer_adds_no_language_code_of_a_multilingual_tokenizer(tmp_path: Path) -> None:
+    tiny.nllb(tmp_path)
+    config = PromptTokenizerConfig(path=str(tmp_path), template="{source} =")
+    sides = [PromptTokenizer.create(config, [], side) for side in ("source", "target")]
+    assert [side.language_id for side in sides] == [None, None]
 
 
 def test_prompt_of_the_default_template_is_the_text_that_the_library_tokenizes(causal_dir: CausalDir) -> None:

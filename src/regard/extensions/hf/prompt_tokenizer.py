@@ -184,6 +184,10 @@ class PromptTokenizer(PretrainedTokenizer):
             number for number, token in self._names.items() if token.startswith(marks) or token == "<0x0A>"
         )
 
+    def _set_language(self) -> None:
+        # The prompt names the languages.
+        return None
+
     def _vocabulary(self) -> dict[str, int]:
         return {token.replace("\n", LINE_BREAK): number for token, number in super()._vocabulary().items()}
 

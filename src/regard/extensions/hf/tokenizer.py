@@ -133,7 +133,7 @@ class PretrainedTokenizer(Tokenizer):
 
     def _set_language(self) -> int | None:
         """Set the language of a multilingual tokenizer and return the id of its code, or None."""
-        language, hf = getattr(self.config, "language", None), self._hf
+        language, hf = self.config.language, self._hf
         if self.side == "target" and self.multilingual:
             language = language or hf.tgt_lang
             # Target text cannot be tokenized without a language. Any language gives the same tokens, since it
