@@ -1,15 +1,17 @@
-"""Attribution in Hugging Face models: gradients of their embeddings."""
+"""Attribution in Hugging Face models: gradients of their embeddings, and scores without a source token."""
 
 import pytest
 
 pytest.importorskip("transformers", reason="needs transformers: pip install 'regard[hf]'")
 
+import numpy as np
 import tiny
 import torch
 from tiny import ModelDir
 
 from regard.generation.attribution import attribute
 from regard.generation.config import AlignmentConfig
+from regard.generation.neural_translator import NeuralTranslator
 from regard.runs.loading import load_model
 from regard.text.vocabulary import EOS
 
@@ -48,3 +50,21 @@ def test_gradients_equal_finite_differences_of_the_embeddings(name: str, model_d
     difference = (log_likelihood(1 + size) - log_likelihood(1 - size)) / (2 * size)
     # The library computes logits in float32.
     torch.testing.assert_close(values[:, :, 1].float(), difference, atol=2e-3, rtol=1e-2)
+
+
+@pytest.mark.parametrize("name", ["marian", "nllb", "t5"])
+def test_leaving_out_a_token_equals_scoring_without_it(name: str, model_dir: ModelDir) -> None:
+    loaded = load_model(model_dir(name), "cpu")
+    translator = NeuralTranslator(loaded.model, loaded.text, loaded.config.generation)
+    (scored,) = translator.with_search({"map": "leave_one_out"}).score(PAIRS[:1])
+    source, target = loaded.text.source.encode(PAIRS[0][0]), loaded.text.target.encode(PAIRS[0][1])
+
+    def probabilities(ids: list[int]) -> np.ndarray:
+        pair = loaded.text.batch([ids], [[*target, EOS]], [0])
+        with torch.no_grad():
+            return loaded.model(pair).log_likelihood[0].exp().numpy()
+
+    for place in range(len(source)):
+        expected = probabilities(source) - probabilities([*source[:place], *source[place + 1 :]])
+        np.testing.assert_allclose(scored.contributions[:, place], expected, atol=1e-6)
+    assert not scored.contributions[:, len(source) :].any()  # the special symbols
