@@ -360,6 +360,8 @@ def test_wrong_combinations_of_directory_and_engine_are_rejected(directories, tm
         regard("translate", exported, "--engine", "regard")
     with pytest.raises(CheckpointError, match="an exported model"):
         load_weights(exported)
+    with pytest.raises(UsageError, match=r"--quantization 'int4'.*expected one of float32, float16, "):
+        export_ctranslate2(directory, tmp_path / "export", "int4")
     with pytest.raises(CheckpointError, match="no such model directory"):
         ExportedTranslator.load(tmp_path / "nowhere")
 

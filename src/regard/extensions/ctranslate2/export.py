@@ -8,7 +8,7 @@ The export also contains the config and the text files of the model, so that tra
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -93,11 +93,17 @@ def export_ctranslate2(
         overwrite: Whether to replace an earlier export in `output_dir`.
 
     Raises:
-        UsageError: if `output_dir` is not empty or contains the model, or the package is missing.
+        UsageError: if the quantization does not exist, `output_dir` is not empty or contains the model, or
+            the package is missing.
         ConfigError: if CTranslate2 does not support the model; the message names the setting.
         CheckpointError: if a file is missing, corrupt or cannot be written.
     """
     output_dir = Path(output_dir)
+    if quantization not in get_args(Quantization):
+        raise UsageError(
+            f"--quantization {quantization!r}: unknown quantization; expected one of "
+            f"{', '.join(get_args(Quantization))}"
+        )
     check_name(output_dir)
     _check_output_dir(output_dir, overwrite)
     check_outputs([model_dir], directories=[output_dir])
