@@ -288,7 +288,7 @@ def _subclasses(cls: type[Any]) -> set[type[Any]]:
 def openapi_section() -> str:
     """Return the endpoints of the HTTP API with the fields of their requests and responses."""
     from regard.extensions.serve.app import create_app
-    from regard.extensions.serve.validation import ServeConfig
+    from regard.extensions.serve.config import ServeConfig
 
     described = create_app([], ServeConfig()).openapi()
     schemas = described["components"]["schemas"]

@@ -15,8 +15,8 @@ from made_report import PAIRS, make_report
 from regard.extensions.check.report import check_report
 from regard.extensions.check.server import CheckServer
 from regard.extensions.serve.app import create_app
+from regard.extensions.serve.config import ServeConfig
 from regard.extensions.serve.engine import load_engines
-from regard.extensions.serve.validation import ServeConfig
 from regard.reporting.page import PageCheck, render
 
 pytestmark = pytest.mark.browser

@@ -13,8 +13,8 @@ from playwright.sync_api import expect
 from browser.conftest import serve
 from extensions.serve.served import SEPARATORS, save_model, without_prefix
 from regard.extensions.serve.app import create_app
+from regard.extensions.serve.config import ServeConfig
 from regard.extensions.serve.engine import load_engines
-from regard.extensions.serve.validation import ServeConfig
 
 pytestmark = pytest.mark.browser
 

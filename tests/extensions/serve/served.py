@@ -14,8 +14,8 @@ from regard.data.fertility import Budget, ConstantFertilityConfig
 from regard.data.text import TextProcessor, TextSide
 from regard.extensions.check.server import CheckServer
 from regard.extensions.serve.app import create_app
+from regard.extensions.serve.config import ServeConfig
 from regard.extensions.serve.engine import ModelServer, load_engines
-from regard.extensions.serve.validation import ServeConfig
 from regard.models import build_model
 from regard.runs.checksums import write_weights
 from regard.runs.description import CONFIG_FILE, END_MARKER

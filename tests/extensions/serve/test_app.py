@@ -13,8 +13,8 @@ import pytest
 
 from extensions.serve.served import ask, save_model
 from regard.extensions.serve.app import create_app
+from regard.extensions.serve.config import ServeConfig
 from regard.extensions.serve.engine import PairJob, ScoreSettings, SearchSettings, SentenceJob
-from regard.extensions.serve.validation import ServeConfig
 from regard.generation.lines import Line
 from regard.generation.neural_translator import NeuralTranslator
 from regard.text.words import normalize_whitespace, split_whitespace

@@ -4,6 +4,8 @@ import importlib.util
 import os
 import re
 import socket
+import subprocess
+import sys
 
 import pytest
 from typer.testing import CliRunner
@@ -83,15 +85,23 @@ def test_duplicate_models_are_rejected(tmp_path):
         serve(tmp_path, tmp_path)
 
 
-@pytest.mark.parametrize(("models", "shapes"), [(1, 128), (4, 32)])
-def test_shape_caches_are_bounded(tmp_path, monkeypatch, models, shapes):
+def test_shape_caches_are_bounded_before_torch_is_imported(tmp_path):
     # Without a limit, these two caches of oneDNN and PyTorch grow with every new tensor shape.
-    for name in CACHES:
-        monkeypatch.setenv(name, "16")
-        monkeypatch.delenv(name)
-    with pytest.raises(CheckpointError):
-        serve(*(tmp_path / f"nothing-{number}" for number in range(models)))
-    assert [int(os.environ[name]) for name in CACHES] == [128, shapes]
+    program = f"""
+import os, sys
+class PrintLimits:
+    def find_spec(name, path=None, target=None):
+        if name == "torch":
+            print([os.environ.get(limit) for limit in {CACHES}])
+sys.meta_path.insert(0, PrintLimits)
+from regard.cli.main import app
+app(["serve", "first", "second", "third", "fourth"])
+"""
+    environment = {name: value for name, value in os.environ.items() if name not in CACHES}
+    result = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    assert result.stdout == "['128', '32']\n" and "first" in result.stderr
 
 
 def test_port_in_use_is_reported(tmp_path, monkeypatch):

@@ -4,8 +4,8 @@ import socket
 
 import pytest
 
+from regard.extensions.serve.config import ServeConfig
 from regard.extensions.serve.middleware import is_allowed_host
-from regard.extensions.serve.validation import ServeConfig
 
 LISTENING = [
     ("127.0.0.1", (), "127.0.0.1:8000", True),

@@ -11,7 +11,7 @@ from starlette.routing import Mount
 
 from extensions.serve.served import without_prefix
 from regard.extensions.serve.app import create_app
-from regard.extensions.serve.validation import ServeConfig
+from regard.extensions.serve.config import ServeConfig
 
 PREFIX = "/mt/regard"
 

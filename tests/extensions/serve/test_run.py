@@ -7,8 +7,8 @@ import threading
 
 import httpx
 
+from regard.extensions.serve.config import ServeConfig
 from regard.extensions.serve.run import run_server
-from regard.extensions.serve.validation import ServeConfig
 
 
 async def answer(scope, receive, send):

@@ -13,8 +13,8 @@ import regard
 from extensions.serve.served import ask, save_model
 from regard.extensions.check.server import CheckAnswer, CheckServer
 from regard.extensions.serve.app import create_app
+from regard.extensions.serve.config import ServeConfig
 from regard.extensions.serve.schemas import TranslationData
-from regard.extensions.serve.validation import ServeConfig
 from regard.generation.reranking import CoverageJudgment, LineRepair
 from regard.generation.translation import AttentionDetail, Translation
 

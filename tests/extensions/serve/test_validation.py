@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from extensions.serve.served import SEPARATORS
 from regard.extensions.serve import validation
-from regard.extensions.serve.validation import ServeConfig, separator, split_sentences, split_texts
+from regard.extensions.serve.config import ServeConfig
+from regard.extensions.serve.validation import separator, split_sentences, split_texts
 from regard.text.words import normalize_whitespace, split_whitespace
 
 

@@ -13,10 +13,11 @@ from regard.extensions.check.api import CoverageModel, check
 from regard.extensions.check.base import DETECTORS, build_detector
 from regard.extensions.check.detectors import NOTES
 from regard.extensions.check.result import CheckedSentence, CoverageCheck
+from regard.extensions.serve.config import ServeConfig
 from regard.extensions.serve.dispatcher import Dispatcher, collect_answers
 from regard.extensions.serve.engine import PairJob, isolate_failures
 from regard.extensions.serve.schemas import SentencePair
-from regard.extensions.serve.validation import ServeConfig, pair_jobs
+from regard.extensions.serve.validation import pair_jobs
 from regard.text.words import split_whitespace
 
 _NO_DETECTOR = "the server has no detector of errors: start it with --checker DIRECTORY"

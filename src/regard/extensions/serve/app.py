@@ -20,6 +20,7 @@ from regard.config.extensions import hook
 from regard.config.results import SCHEMA_VERSION, Result
 from regard.errors import RegardError
 from regard.extensions.serve import schemas
+from regard.extensions.serve.config import ServeConfig
 from regard.extensions.serve.dispatcher import CheckEngine, Dispatcher, collect_answers, stream_answers
 from regard.extensions.serve.engine import (
     ModelServer,
@@ -35,7 +36,6 @@ from regard.extensions.serve.middleware import (
     unexpected_error_response,
 )
 from regard.extensions.serve.validation import (
-    ServeConfig,
     SplitTexts,
     check_request_texts,
     pair_jobs,

@@ -23,8 +23,8 @@ from fastapi import HTTPException, Request
 from starlette.requests import ClientDisconnect
 
 from regard.errors import RegardError
+from regard.extensions.serve.config import ServeConfig
 from regard.extensions.serve.engine import ModelServer
-from regard.extensions.serve.validation import ServeConfig
 
 MAX_WINDOWS = 4
 Item = TypeVar("Item")

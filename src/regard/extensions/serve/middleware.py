@@ -24,7 +24,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from regard.errors import RegardError
-from regard.extensions.serve.validation import ServeConfig
+from regard.extensions.serve.config import ServeConfig
 
 _log = logging.getLogger(__name__)
 _HEADERS = [

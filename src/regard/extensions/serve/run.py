@@ -12,7 +12,7 @@ import uvicorn
 from regard.config.cpu_threads import num_available_cpus
 from regard.config.extensions import require_hook
 from regard.errors import UsageError
-from regard.extensions.serve.validation import ServeConfig
+from regard.extensions.serve.config import ServeConfig
 
 _CACHE_CAPACITY = 128
 """Capacity of oneDNN's cache of compiled kernels, in kernels. A larger cache was not faster."""
