@@ -179,12 +179,19 @@ def test_every_error_response_has_one_format_and_no_traceback(engines):
             for method, path, body, _ in INVALID_REQUESTS
         ]
 
-    for (method, path, body, status), answer in zip(INVALID_REQUESTS, ask(engines, work), strict=True):
+    answers = ask(engines, work)
+    for (method, path, body, status), answer in zip(INVALID_REQUESTS, answers, strict=True):
         assert answer.status_code == status, (method, path, body and body[:80], answer.text)
         assert set(answer.json()) == {"error"} and answer.json()["error"], answer.text
         assert "Traceback" not in answer.text and len(answer.text) < 1000
         assert "default-src 'self'" in answer.headers["content-security-policy"]
         assert status != 405 or answer.headers["allow"] == ("GET" if path == "/health" else "POST")
+    errors = [answers[number].json()["error"] for number in (0, 1, 6)]
+    assert errors == [
+        "there is no such path",
+        "this path does not support the method",
+        "the body is not valid JSON",
+    ]
 
 
 def test_body_without_json_content_type_is_rejected(engines):

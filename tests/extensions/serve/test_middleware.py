@@ -19,6 +19,7 @@ LISTENING = [
     ("127.0.0.1", (), "", False),
     ("127.0.0.1", (), None, True),
     ("127.0.0.1", ("Translate.example.org",), "translate.Example.Org:443", True),
+    ("127.0.0.1", ("translate.example.org.",), "translate.example.org", True),
     ("127.0.0.1", ("translate.example.org",), "a.translate.example.org", False),
     ("127.0.0.1", ("*",), "evil.example", True),
     ("0.0.0.0", (), "192.168.1.5:8000", True),

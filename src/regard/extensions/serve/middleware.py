@@ -27,6 +27,12 @@ from regard.errors import RegardError
 from regard.extensions.serve.config import ServeConfig
 
 _log = logging.getLogger(__name__)
+_MESSAGES = {
+    "There was an error parsing the body": "the body is not valid JSON",
+    "Not Found": "there is no such path",
+    "Method Not Allowed": "this path does not support the method",
+}
+"""The messages instead of those of FastAPI and Starlette."""
 _HEADERS = [
     (
         b"content-security-policy",
@@ -70,7 +76,8 @@ def add_handlers(app: FastAPI) -> None:
 
     async def answer(_: Request, error: Exception) -> Response:
         if isinstance(error, StarletteHTTPException):
-            return error_response(error.status_code, error.detail, error.headers)
+            message = _MESSAGES.get(error.detail, error.detail)
+            return error_response(error.status_code, message, error.headers)
         if isinstance(error, RequestValidationError):
             first = error.errors()[0]
             if first["type"] == "json_invalid":
@@ -107,7 +114,7 @@ def is_allowed_host(header: str | None, config: ServeConfig) -> bool:
     """
     if header is None or "*" in config.allow_hosts:
         return True
-    names = {"localhost", *(name.lower() for name in (config.host, *config.allow_hosts))}
+    names = {"localhost", *(name.lower().rstrip(".") for name in (config.host, *config.allow_hosts))}
     # A server on all addresses is also reached by the name of the machine.
     if config.host in ("0.0.0.0", "::"):
         names.add(socket.gethostname().lower())
