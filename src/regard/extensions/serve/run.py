@@ -1,9 +1,11 @@
-"""The settings of a server, and its run with uvicorn until it receives a signal to stop."""
+"""Run the application with uvicorn until it receives a signal to stop."""
 
+import errno
 import os
 import signal
 import socket
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Literal
 
@@ -101,24 +103,40 @@ def run_server(app: Any, config: ServeConfig, ready: Callable[[str], None]) -> N
         server_header=False,
         timeout_graceful_shutdown=int(config.request_timeout) + _SHUTDOWN_GRACE_SECONDS,
     )
-    try:
-        # Connections wait until the server has started.
-        family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
-        listener = socket.create_server((config.host, config.port), family=family, backlog=settings.backlog)
-    except OSError as error:
-        raise UsageError(
-            f"cannot listen on {config.host} port {config.port}: {error.strerror}; choose another port, or "
-            "--port 0 for a free one"
-        ) from None
-    server = uvicorn.Server(settings)
-    # At the end, uvicorn raises the signal again; without another handler, it would kill the process.
-    stops = (signal.SIGINT, signal.SIGTERM)
-    handlers = {number: signal.signal(number, server.handle_exit) for number in stops}
-    try:
-        host, port = listener.getsockname()[:2]
+    with ExitStack() as stack:
+        try:
+            # Connections wait until the server has started.
+            listeners = _listen(config, settings.backlog, stack)
+        except OSError as error:
+            raise UsageError(
+                f"cannot listen on {config.host} port {config.port}: {error.strerror}; choose another port, "
+                "or --port 0 for a free one"
+            ) from None
+        server = uvicorn.Server(settings)
+        # At the end, uvicorn raises the signal again; without another handler, it would kill the process.
+        for number in (signal.SIGINT, signal.SIGTERM):
+            stack.callback(signal.signal, number, signal.signal(number, server.handle_exit))
+        host, port = listeners[0].getsockname()[:2]
         ready(f"http://{f'[{host}]' if ':' in host else host}:{port}")
-        server.run(sockets=[listener])
-    finally:
-        listener.close()
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
+        server.run(sockets=listeners)
+
+
+def _listen(config: ServeConfig, backlog: int, stack: ExitStack) -> list[socket.socket]:
+    """Return a listening socket for each address of the host, all on one port; `stack` closes them."""
+    listeners: list[socket.socket] = []
+    port, unavailable = config.port, OSError()
+    answers = socket.getaddrinfo(config.host, port, type=socket.SOCK_STREAM)  # may contain duplicates
+    for family, *_, address in dict.fromkeys(answers):
+        try:
+            listener = socket.create_server((address[0], port, *address[2:]), family=family, backlog=backlog)
+        except OSError as error:
+            # `localhost` can have an IPv6 address on a machine without IPv6.
+            if error.errno not in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
+                raise
+            unavailable = error
+        else:
+            listeners.append(stack.enter_context(listener))
+            port = listener.getsockname()[1]
+    if not listeners:
+        raise unavailable
+    return listeners
