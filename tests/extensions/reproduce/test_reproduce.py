@@ -30,7 +30,10 @@ SMALL = [
     "generation.max_length_offset=1",
     "generation.max_length_ratio=1",
 ]
-SETTINGS = [part for setting in SMALL for part in ("--set", setting)]
+
+
+def _settings(names: list[str]) -> list[str]:
+    return [part for name in names for part in ("--set", name)]
 
 
 @pytest.fixture(scope="module")
@@ -40,86 +43,69 @@ def data(tmp_path_factory) -> Path:
     return directory
 
 
-def _reproduce(data: Path, out: Path, *more):
-    arguments = ("malaviya2018-table1", "--data-dir", data, "--output-dir", out, *SETTINGS)
-    return run("reproduce", *arguments, *more)
+def _reproduce(table: str, data: Path, out: Path, rows: str, *more, settings=SMALL):
+    """Return the rows of a table by their recipes, and the output of the command."""
+    figures = out.with_name("figures.json")
+    arguments = ("--data-dir", data, "--output-dir", out, "--rows", rows, *_settings(settings), *more)
+    done = run("reproduce", table, *arguments, "--json", figures)
+    assert done.exit_code == 0, done.output
+    return {row["recipe"]: row for row in json.loads(figures.read_text())["rows"]}, done.output
 
 
 @pytest.mark.slow
 def test_table_is_trained_once_and_reused_after_a_move(data: Path, tmp_path: Path, monkeypatch) -> None:
     # METEOR needs Java, which may not be installed.
     monkeypatch.setattr("regard.extensions.reproduce.scores.find_java", _no_java)
-    out, figures = tmp_path / "out", tmp_path / "figures.json"
-    first = _reproduce(data, out, "--rows", "softmax,softmax-covpenalty", "--json", figures)
-    assert first.exit_code == 0, first.output
-    assert "meteor is omitted" in first.output
-    content = json.loads(figures.read_text())
-    rows = {row["recipe"]: row for row in content["rows"]}
+    out, table = tmp_path / "out", ("malaviya2018-table1", data)
+    rows, output = _reproduce(*table, out, "softmax,softmax-covpenalty")
+    assert "meteor is omitted" in output
     assert set(rows) == {"softmax", "softmax-covpenalty"}
     assert set(rows["softmax"]["metrics"]) == {"bleu", "rep", "drop"}
     assert rows["softmax"]["metrics"]["bleu"]["paper"] == 29.51
     assert len(list((out / "runs").glob("*-seed1"))) == 1
     assert (out / "text" / "aligner" / "aligner.json").exists()
     out = out.rename(tmp_path / "moved")
-    again = _reproduce(data, out, "--rows", "softmax,softmax-covpenalty")
-    assert again.exit_code == 0
-    assert "started" not in again.output
-    assert "| softmax + COVPENALTY |" in again.stdout
+    _, output = _reproduce(*table, out, "softmax,softmax-covpenalty")
+    assert "started" not in output and "| softmax + COVPENALTY |" in output
     (model,) = (out / "runs").glob("*-seed1/model.safetensors")
     trained = model.stat().st_mtime_ns
     for path in (out / "rows").glob("softmax-covpenalty-*"):
         path.unlink()
-    scored = _reproduce(data, out, "--rows", "softmax,softmax-covpenalty", "--json", figures)
-    assert scored.exit_code == 0, scored.output
-    assert _without_durations(json.loads(figures.read_text())["rows"]) == _without_durations(content["rows"])
+    again, _ = _reproduce(*table, out, "softmax,softmax-covpenalty")
+    assert _without_durations(again.values()) == _without_durations(rows.values())
     assert model.stat().st_mtime_ns == trained
 
 
 @pytest.mark.slow
 def test_ensemble_is_scored_after_its_members_are_trained(data: Path, tmp_path: Path) -> None:
-    settings = [part for setting in SMALL if "generation" not in setting for part in ("--set", setting)]
-    settings += ["--set", "generation.beam_size=1", "--set", "generation.max_length_ratio=1"]
-    figures = tmp_path / "figures.json"
-    arguments = (
-        "sutskever2014",
-        "--data-dir",
-        data,
-        "--output-dir",
-        tmp_path / "out",
-        *settings,
-    )
-    done = run("reproduce", *arguments, "--rows", "ensemble2-beam12", "--json", figures)
-    assert done.exit_code == 0, done.output
-    (row,) = json.loads(figures.read_text())["rows"]
+    settings = [setting for setting in SMALL if "generation" not in setting]
+    settings += ["generation.beam_size=1", "generation.max_length_ratio=1"]
+    rows, output = _reproduce("sutskever2014", data, tmp_path / "out", "ensemble2-beam12", settings=settings)
+    (row,) = rows.values()
     assert row["row"] == "ensemble of 2 reversed LSTMs, beam 12"
     assert row["metrics"]["bleu"]["seeds"].keys() == {"1"}
     # The ensemble starts only after both members have finished.
-    started = done.output.index("reversed seed 1, ensemble of 2: started")
-    assert all(done.output.index(f"reversed seed {seed}: done") < started for seed in (1, 2))
+    started = output.index("reversed seed 1, ensemble of 2: started")
+    assert all(output.index(f"reversed seed {seed}: done") < started for seed in (1, 2))
 
 
 @pytest.mark.slow
 def test_tables_share_results_of_common_rows(data: Path, tmp_path: Path) -> None:
     """Table 1 and Figure 2 of Indurthi et al. (2019) share the rows of soft and hard attention."""
-    sizes = ["model.d_model=8", "model.num_heads=1", "model.feed_forward.ffn_size=8", "training.max_epochs=1"]
-    words = [setting for setting in SMALL if "tokenizer" in setting or "generation" in setting]
-    settings = [part for setting in [*sizes, *words] for part in ("--set", setting)]
-    out, figures = tmp_path / "out", tmp_path / "figures.json"
+    sizes = ["model.d_model=8", "model.num_heads=1", "model.feed_forward.ffn_size=8"]
+    settings = [*sizes, *(setting for setting in SMALL if "size=8" not in setting)]
 
     def reproduce(table: str, *more):
-        arguments = (table, "--data-dir", data, "--output-dir", out, *settings)
-        done = run("reproduce", *arguments, *more, "--json", figures)
-        assert done.exit_code == 0, done.output
-        return {row["recipe"]: row["metrics"] for row in json.loads(figures.read_text())["rows"]}
+        rows, _ = _reproduce(table, data, tmp_path / "out", "soft,hard-soft", *more, settings=settings)
+        return {recipe: row["metrics"] for recipe, row in rows.items()}
 
-    table1 = reproduce("indurthi2019-table1", "--rows", "soft,hard-soft")
+    table1 = reproduce("indurthi2019-table1")
     assert set(table1) == {"soft", "hard-soft"} and all("sacrebleu" in own for own in table1.values())
-    lengths = reproduce("indurthi2019-figure2", "--rows", "soft,hard-soft")
+    lengths = reproduce("indurthi2019-figure2")
     assert set(lengths["soft"]) == set(lengths["hard-soft"]) > {"sacrebleu:1-10"}
     assert sum(own["sentences"] for own in lengths["soft"].values()) == 10
-    again = reproduce("indurthi2019-table1", "--rows", "soft,hard-soft", "--no-train")
-    assert again == table1
-    assert reproduce("indurthi2019-figure2", "--rows", "soft,hard-soft", "--no-train") == lengths
+    assert reproduce("indurthi2019-table1", "--no-train") == table1
+    assert reproduce("indurthi2019-figure2", "--no-train") == lengths
 
 
 @pytest.mark.slow
@@ -128,27 +114,14 @@ def test_links_are_scored_as_aer_and_one_minus_aer(data: Path, tmp_path: Path) -
     shutil.copytree(data, directory)
     for path in data.glob("test.*"):
         shutil.copy(path, directory / f"gold-{path.name}")
-    figures = tmp_path / "figures.json"
-    arguments = (
-        "--data-dir",
-        directory,
-        "--output-dir",
-        tmp_path / "out",
-        *SETTINGS,
-        "--json",
-        figures,
-    )
-    done = run("reproduce", "shankar2019-table3", *arguments, "--rows", "soft,prior")
-    assert done.exit_code == 0, done.output
-    for row in json.loads(figures.read_text())["rows"]:
+    text = (directory, tmp_path / "out", "soft,prior")
+    for row in _reproduce("shankar2019-table3", *text)[0].values():
         (scores,) = (own["scores"] for own in row["runs"])
         for name in ("aer", "one-minus-aer"):
             assert scores[name] == pytest.approx(row["metrics"][name]["score"])
         assert scores["aer"] + scores["one-minus-aer"] == pytest.approx(100.0)
     # The translation table shares these models and scores their translations at two beam sizes.
-    done = run("reproduce", "shankar2019-table1", *arguments, "--rows", "soft,prior")
-    assert done.exit_code == 0, done.output
-    for row in json.loads(figures.read_text())["rows"]:
+    for row in _reproduce("shankar2019-table1", *text)[0].values():
         (scores,) = (own["scores"] for own in row["runs"])
         assert set(scores) == {"perplexity", "bleu-4", "bleu-10"}
         assert scores == pytest.approx({name: own["score"] for name, own in row["metrics"].items()})
@@ -157,10 +130,8 @@ def test_links_are_scored_as_aer_and_one_minus_aer(data: Path, tmp_path: Path) -
 
 def test_jobs_that_need_a_failed_model_are_not_started(data: Path, tmp_path: Path) -> None:
     with pytest.raises(JobsFailedError, match="ensemble of 2: not run, because a model that it needs failed"):
-        run(
-            *("reproduce", "sutskever2014", "--data-dir", data, "--output-dir", tmp_path / "out", *SETTINGS),
-            *("--rows", "ensemble2-beam12", "--set", "training.init_from=nowhere"),
-        )
+        wrong = [*SMALL, "training.init_from=nowhere"]
+        _reproduce("sutskever2014", data, tmp_path / "out", "ensemble2-beam12", settings=wrong)
 
 
 def _without_durations(rows):
@@ -180,7 +151,8 @@ def _no_java() -> str:
 def test_stopped_table_can_be_resumed(data: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     command = [warm_python(), "-m", "regard", "reproduce", "malaviya2018-table1", "--data-dir", str(data)]
-    command += ["--output-dir", str(out), "--rows", "softmax", *SETTINGS, "--set", "training.max_epochs=4000"]
+    command += ["--output-dir", str(out), "--rows", "softmax"]
+    command += _settings([*SMALL, "training.max_epochs=4000"])
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 120
     # The file is empty until the first steps are done.
@@ -206,7 +178,7 @@ def test_failed_run_is_reported_and_the_others_are_completed(
     completed: list[str] = []
     monkeypatch.setattr("regard.extensions.reproduce.job.run", fail)
     with pytest.raises(JobsFailedError, match="softmax seed 1: no memory"):
-        _reproduce(data, tmp_path / "out", "--rows", "softmax,sparsemax-covvector")
+        _reproduce("malaviya2018-table1", data, tmp_path / "out", "softmax,sparsemax-covvector")
     assert completed == ["sparsemax-covvector"]
 
 

@@ -55,22 +55,22 @@ def collect(jobs: list[TableJob], table: Table = TABLE, **options) -> TableResul
     return collect_results(table, jobs, TEXT, PlanOptions(**options))
 
 
+def finished_job(directory: Path, recipe: str, seed: int, counts: dict[str, np.ndarray], score: float):
+    """Return a job of one row whose results are in files, with the same score of each metric."""
+    row = RowJob(recipe, str(directory / f"{recipe}-{seed}"), "d", {}, ())
+    row.path("safetensors").write_bytes(save(counts))
+    figures = {"digest": "d", "seed": seed, "scores": dict.fromkeys(counts, score), **FIGURES}
+    row.path("json").write_text(json.dumps(figures))
+    return TableJob(recipe, seed, CONFIG, "", (), "test", tuple(counts), (row,))
+
+
 @pytest.fixture
 def jobs(tmp_path: Path) -> list[TableJob]:
-    made = []
-    for (recipe, seed), outputs in OUTPUTS.items():
-        row = RowJob(recipe, str(tmp_path / f"{recipe}-{seed}"), "d", {}, ())
-        counts = count_repetitions(outputs, REFERENCES)
-        row.path("safetensors").write_bytes(save({"rep": counts.rows}))
-        figures = {
-            "digest": "d",
-            "seed": seed,
-            "scores": {"rep": counts.corpus_score()},
-            **FIGURES,
-        }
-        row.path("json").write_text(json.dumps(figures))
-        made.append(TableJob(recipe, seed, CONFIG, "", (), "test", ("rep",), (row,)))
-    return made
+    counted = {key: count_repetitions(outputs, REFERENCES) for key, outputs in OUTPUTS.items()}
+    return [
+        finished_job(tmp_path, *key, {"rep": counts.rows}, counts.corpus_score())
+        for key, counts in counted.items()
+    ]
 
 
 def test_score_is_the_mean_over_seeds(jobs: list[TableJob]) -> None:
@@ -111,12 +111,11 @@ def test_missing_seed_prevents_the_comparison(jobs: list[TableJob]) -> None:
 
 
 def test_unfinished_rows_are_empty(jobs: list[TableJob]) -> None:
-    jobs[2].rows[0].path("json").unlink()
-    jobs[3].rows[0].path("json").unlink()
+    for job in jobs[2:]:
+        job.rows[0].path("json").unlink()
     found = collect(jobs)
     assert found.results[1].cells == {}
-    lines = found.to_markdown().splitlines()
-    assert "| second |  |  |  |" in lines
+    assert "| second |  |  |  |" in found.to_markdown().splitlines()
 
 
 def test_markdown_and_data_contain_our_numbers_and_those_of_the_paper(jobs: list[TableJob]) -> None:
@@ -149,20 +148,12 @@ def test_scores_by_length_include_the_number_of_sentences(tmp_path: Path) -> Non
     whole = count_statistics("bleu", lines_of_text, [lines_of_text])
     kept = {"sacrebleu:1-10": [0, 1], "sacrebleu:11-20": [2], "sacrebleu:61+": []}
     counts = {name: whole.rows[np.array(rows, dtype=np.int64)] for name, rows in kept.items()}
-    figures = {"digest": "d", "seed": 1, "scores": {name: 100.0 for name in kept}, **FIGURES}
-    jobs = []
-    for recipe in ("softmax", "sparsemax"):
-        row = RowJob(recipe, str(tmp_path / recipe), "d", {}, ())
-        row.path("safetensors").write_bytes(save(counts))
-        row.path("json").write_text(json.dumps(figures))
-        jobs.append(TableJob(recipe, 1, CONFIG, "", (), "test", tuple(kept), (row,)))
+    jobs = [finished_job(tmp_path, recipe, 1, counts, 100.0) for recipe in ("softmax", "sparsemax")]
     collected = collect(jobs, table)
     results = collected.results
     found = collected.to_dict()["rows"][0]["metrics"]
-    assert {name: cell["sentences"] for name, cell in found.items()} == {
-        "sacrebleu:1-10": 2,
-        "sacrebleu:11-20": 1,
-    }
+    sizes = {name: cell["sentences"] for name, cell in found.items()}
+    assert sizes == {"sacrebleu:1-10": 2, "sacrebleu:11-20": 1}
     assert found["sacrebleu:11-20"]["interval"] is None
     assert results[1].cells["sacrebleu:1-10"].difference is not None
     assert results[1].cells["sacrebleu:11-20"].difference is None
