@@ -51,10 +51,7 @@ class CorruptionConfig:
     )
     max_span: int = option(default=5, help="Maximum number of words in a span.", ge=1, le=1_000)
     seed: int = option(
-        default=1,
-        help="Random seed. The same text and seed give the same errors.",
-        ge=0,
-        le=4_294_967_295,
+        default=1, help="Random seed. The same text and seed give the same errors.", ge=0, le=4_294_967_295
     )
 
 
@@ -78,9 +75,7 @@ class CorruptedPair:
 
 
 def corrupt_pairs(
-    pairs: Sequence[WordPair],
-    links: Sequence[Links],
-    config: CorruptionConfig | None = None,
+    pairs: Sequence[WordPair], links: Sequence[Links], config: CorruptionConfig | None = None
 ) -> list[CorruptedPair]:
     """Return the pairs, some of them with one synthetic error.
 

@@ -89,10 +89,7 @@ class SideEvidence:
 
     @classmethod
     def collect(
-        cls,
-        table: TextPosteriors,
-        occurrences: tuple[np.ndarray, np.ndarray],
-        linked: Float[np.ndarray, "K"],
+        cls, table: TextPosteriors, occurrences: tuple[np.ndarray, np.ndarray], linked: Float[np.ndarray, "K"]
     ) -> Self:
         """Collect the evidence about the source side of a table.
 

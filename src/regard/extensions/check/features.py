@@ -157,9 +157,7 @@ def _shifted(
 
 
 def sentence_features(
-    evidence: SideEvidence,
-    words: Float[np.ndarray, "N"],
-    length_excess: Float[np.ndarray, "P"],
+    evidence: SideEvidence, words: Float[np.ndarray, "N"], length_excess: Float[np.ndarray, "P"]
 ) -> Float[np.ndarray, "P F"]:
     """Return the features of one side of each sentence, from which unrelated translations are found.
 

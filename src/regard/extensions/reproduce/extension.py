@@ -2,6 +2,4 @@
 
 from regard.config.extensions import Extension
 
-EXTENSION = Extension(
-    commands={"Evaluate and inspect": ["regard.extensions.reproduce.command:reproduce"]},
-)
+EXTENSION = Extension(commands={"Evaluate and inspect": ["regard.extensions.reproduce.command:reproduce"]})

@@ -21,13 +21,7 @@ from itertools import count
 import numpy as np
 
 from regard.errors import DataError
-from regard.extensions.smt.language_model import (
-    BEGIN,
-    END,
-    SPECIAL_WORDS,
-    UNKNOWN_WORD,
-    NgramLanguageModel,
-)
+from regard.extensions.smt.language_model import BEGIN, END, SPECIAL_WORDS, UNKNOWN_WORD, NgramLanguageModel
 from regard.extensions.smt.trie import Trie, TrieBuilder, grow_level
 
 _log = logging.getLogger(__name__)

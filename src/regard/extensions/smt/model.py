@@ -76,8 +76,7 @@ class PhraseConfig:
         le=MAX_PHRASE_LENGTH,
     )
     smoothing: Literal["kneser-ney", "none"] = option(
-        default="kneser-ney",
-        help='Smoothing of phrase probabilities; "none" uses relative frequencies.',
+        default="kneser-ney", help='Smoothing of phrase probabilities; "none" uses relative frequencies.'
     )
     reordering: Literal["lexicalized", "distance"] = option(
         default="lexicalized",
