@@ -54,9 +54,7 @@ def step(number: int, seconds: float = 1.0, loss: float = 2.0, applied: bool = T
     )  # fmt: skip
 
 
-def train(
-    shown: ProgressDisplay, clock: SimpleNamespace, steps: int, num_batches: int, seconds: float = 1.0
-) -> None:
+def train(shown: ProgressDisplay, clock: SimpleNamespace, steps: int, num_batches: int) -> None:
     """Show a run of some steps of one epoch."""
     progress = TrainingProgress()
     for number in range(1, steps + 1):
@@ -82,11 +80,23 @@ def test_log_line_gives_loss_speed_and_the_time_left(clock, console) -> None:
     written = console(terminal=False)
     with ProgressDisplay(True, True, TrainingConfig(max_epochs=3)) as shown:
         train(shown, clock, steps=20, num_batches=40)
-    # 40 steps of a second in each of three epochs: 115 are left after 5 s, and the estimate is rounded up.
+    # 40 steps of a second in each of three epochs: 115 are left after 5 s.
     assert written.getvalue().splitlines() == [
-        "epoch 1/3 (12%), step 5: loss 2.000, 100 tokens/s, 0:01:56 left",
+        "epoch 1/3 (12%), step 5: loss 2.000, 100 tokens/s, 0:01:55 left",
         "epoch 1/3 (38%), step 15: loss 2.000, 100 tokens/s, 0:01:45 left",
     ]
+
+
+def test_time_left_counts_validations_and_the_limit_that_is_nearest(clock, console) -> None:
+    written = console(terminal=False)
+    with ProgressDisplay(True, True, TrainingConfig(max_epochs=0, max_steps=3600)) as shown:
+        progress = TrainingProgress()
+        for number in range(1, 1801):
+            clock.seconds += 1.0 if number % 600 else 601.0  # the validations take ten minutes
+            progress.count(step(number))
+            shown.advance(step(number), progress, 10_000)
+    # Three validations and 1799 steps after the first one took an hour.
+    assert written.getvalue().splitlines()[-1].endswith("step 1,800: loss 2.000, 100 tokens/s, 1:00:01 left")
 
 
 def test_skipped_steps_do_not_enter_the_loss(clock, console) -> None:
@@ -157,3 +167,11 @@ def test_long_preparation_writes_lines_to_a_log(clock, console) -> None:
         "preparing the text: tokenize: 60 of 100",
         "preparing the text: count: 1,000",
     ]
+
+
+def test_preparation_on_a_terminal_is_a_bar_per_stage(console) -> None:
+    written = console(terminal=True)
+    with preparation_progress() as report:
+        report("tokenize", 10, 100)
+        report("count", 1, None)
+    assert "tokenize" in written.getvalue() and "10/100" in written.getvalue()

@@ -205,7 +205,10 @@ def track(items: Iterable[_T], name: str, total: int | None) -> Iterator[_T]:
     from rich.progress import MofNCompleteColumn, Progress
 
     console, columns = Console(stderr=True), (*Progress.get_default_columns(), MofNCompleteColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    if not console.is_terminal:
+        yield from items
+        return
+    with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(name, total=total)
         for item in items:
             bar.advance(task)

@@ -5,7 +5,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -65,9 +65,6 @@ def _bars(*columns: ProgressColumn) -> Progress:
         console=console,
         transient=True,
         disable=not (console.is_terminal or console.is_jupyter),
-        get_time=time.monotonic,
-        # The estimate of the remaining time includes validations, which can be minutes apart.
-        speed_estimate_period=600,
     )
 
 
@@ -91,7 +88,8 @@ def preparation_progress() -> Iterator[Callable[[str, int, int | None], None]]:
             of = "" if total is None else f" of {total:,}"
             bars.console.print(f"preparing the text: {stage}: {done:,}{of}", markup=False, soft_wrap=True)
 
-    with bars:
+    # rich 13 prints an empty line at the end of disabled bars.
+    with nullcontext() if bars.disable else bars:
         yield report
 
 
@@ -166,6 +164,7 @@ class ProgressDisplay:
         )
         self._task = self.bar.add_task("", total=1.0, note="")
         self._clock = LogClock()
+        self._start, self._start_share = 0.0, 0.0
         self._score = ""
         self._recent: deque[StepStatistics] = deque(maxlen=WINDOW)
 
@@ -178,7 +177,8 @@ class ProgressDisplay:
 
     def __exit__(self, *error: object) -> None:
         """Remove the bar."""
-        self.bar.stop()
+        if self.bar.live.is_started:  # rich 13 prints an empty line at the end of other bars
+            self.bar.stop()
 
     def print(self, line: str) -> None:
         """Write a line, such as one of the banner, above the bar or to the log."""
@@ -198,18 +198,24 @@ class ProgressDisplay:
         # The loss of a skipped step may be NaN.
         if not self.enabled or not step.applied:
             return
+        completed = progress.completed_share(self.config, num_batches)
+        if not self._recent:
+            # The remaining time of a resumed run is estimated from this part of it.
+            self._start, self._start_share = time.monotonic(), completed
         self._recent.append(step)
         tokens = sum(statistics.tokens for statistics in self._recent)
         speed = tokens / max(1e-9, sum(statistics.seconds for statistics in self._recent))
         loss = sum(statistics.loss for statistics in self._recent) / max(1, tokens)
         note = f"loss {loss:.3f}, {speed:,.0f} tokens/s"
         epoch = f"epoch {progress.epoch}" + (f"/{self.config.max_epochs}" if self.config.max_epochs else "")
-        completed = progress.completed_share(self.config, num_batches)
         self.bar.update(self._task, description=epoch, completed=completed, note=f"{note}{self._score}")
         if (self.visible and not self.bar.disable) or not self._clock.due():
             return
-        seconds = self.bar.tasks[0].time_remaining
-        left = "" if seconds is None else f", {timedelta(seconds=round(seconds))} left"
+        left = ""
+        if completed > self._start_share:
+            elapsed = time.monotonic() - self._start
+            seconds = elapsed * (1 - completed) / (completed - self._start_share)
+            left = f", {timedelta(seconds=round(seconds))} left"
         share = progress.batches_in_epoch / max(1, num_batches)
         self.print(f"{epoch} ({share:.0%}), step {progress.step:,}: {note}{left}")
 
