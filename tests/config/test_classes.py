@@ -1,6 +1,8 @@
 """Configuration files are validated strictly, and errors name the key and the nearest known key."""
 
 import dataclasses
+from enum import Enum
+from pathlib import Path
 from typing import Annotated, Literal, get_type_hints
 
 import pytest
@@ -137,6 +139,15 @@ def test_an_option_without_annotation_is_refused_with_its_name() -> None:
         class Hut:
             size: int = option(default=1, help="Its size.")
             doors = option(default=1, help="Number of doors.")
+
+
+@pytest.mark.parametrize("hint", [list[str], set[int] | None, tuple[Path, ...], Enum])
+def test_an_option_of_a_type_that_no_toml_value_has_is_an_error(hint) -> None:
+    hut = type("Hut", (), {"__annotations__": {"doors": hint}, "doors": option(help="Names of the doors.")})
+    with pytest.raises(
+        PluginError, match=r"Hut\.doors: an option cannot be of type (list|set|Path|Enum); use"
+    ):
+        configclass(hut)
 
 
 def test_default_kind_may_be_omitted(tmp_path) -> None:

@@ -15,8 +15,9 @@ import stat
 import tomllib
 import typing
 from collections.abc import Iterable, Iterator, Mapping
+from enum import Enum
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, TypeVar, dataclass_transform
 
 import pydantic
@@ -50,7 +51,7 @@ def configclass(cls: type[C]) -> type[C]:
     """Turn `cls` into a configuration class: frozen, keyword-only and strict, without unknown keys.
 
     Raises:
-        PluginError: if an option has no annotation.
+        PluginError: if an option has no annotation, or one of a type that no value of a TOML file has.
     """
     for name, value in vars(cls).items():
         if isinstance(value, FieldInfo) and name not in inspect.get_annotations(cls):
@@ -69,7 +70,22 @@ def configclass(cls: type[C]) -> type[C]:
     decorated.__get_pydantic_core_schema__ = staticmethod(build_schema)
     config = ConfigDict(extra="forbid", strict=True)
     decorated = pydantic.dataclasses.dataclass(frozen=True, kw_only=True, config=config)(decorated)
+    for name, field in decorated.__pydantic_fields__.items():
+        for unsupported in _unsupported_types(field.annotation):
+            raise PluginError(
+                f"{cls.__qualname__}.{name}: an option cannot be of type {unsupported.__name__}; use "
+                "tuple[...] for a list, str for a path and Literal[...] for names"
+            )
     return decorated
+
+
+def _unsupported_types(hint: Any) -> Iterator[type[Any]]:
+    """Yield the types in a type hint that strict validation never accepts; see `_with_tuples`."""
+    kind = typing.get_origin(hint) or hint
+    if isinstance(kind, type) and issubclass(kind, list | set | frozenset | PurePath | Enum):
+        yield kind
+    for argument in typing.get_args(hint):
+        yield from _unsupported_types(argument)
 
 
 def is_configclass(cls: Any) -> bool:
