@@ -131,11 +131,19 @@ def test_run_resumes_with_a_higher_limit(copied: Path, corpus: Path) -> None:
     assert load_config(copied).training.max_epochs == 3
 
 
-def test_missing_best_weights_are_written_after_the_next_validation(copied: Path, corpus: Path) -> None:
+def test_missing_best_weights_are_written_again(copied: Path, corpus: Path) -> None:
     path = copied / "model.safetensors"
     path.unlink()
+    train(from_dict(RunConfig, _plain(corpus)), copied)  # the run is finished
+    assert read_tensors(path)[1]["step"] == 16
+    last = read_tensors(copied / "training" / "epoch-0002.safetensors")[0]
+    assert all(torch.equal(tensor, last[name]) for name, tensor in read_tensors(path)[0].items())
+    # The next validation is the best one, as the weights of the best one before are lost.
     train(from_dict(RunConfig, _plain(corpus, max_epochs=3)), copied)
     assert read_metrics(copied)[-1]["best"] and read_tensors(path)[1]["step"] == 24
+    os.truncate(path, path.stat().st_size // 2)
+    with pytest.raises(CheckpointError, match=r"model\.safetensors: truncated.*; remove the file"):
+        train(from_dict(RunConfig, _plain(corpus, max_epochs=3)), copied)
 
 
 def test_averaged_model_has_the_mean_weights(trained: Path, tmp_path: Path) -> None:

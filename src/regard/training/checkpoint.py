@@ -32,7 +32,7 @@ from regard.runs.weights import (
     state_file,
 )
 from regard.training.optimizer import LRScheduler, load_optimizer_state, optimizer_state_tensors
-from regard.training.progress import TrainingProgress
+from regard.training.progress import MetricSums, TrainingProgress
 from regard.types import Tensor
 
 
@@ -103,7 +103,10 @@ class CheckpointManager:
         file = state_file(self.output_dir)
         if not file.exists():
             return False
-        tensors, about = read_tensors(file)
+        try:
+            tensors, about = read_tensors(file)
+        except CheckpointError as error:
+            raise CheckpointError(f"{error}; remove the file to train again from the first step") from None
         known = {**about.get("identity", {}), **about.get(CHECKSUMS_KEY, {})}
         for name, value in {**self.identity, **self.file_checksums}.items():
             if known.get(name) != value:
@@ -118,7 +121,13 @@ class CheckpointManager:
         copy_weights(state.model, weights, str(file))
         load_optimizer_state(state.optimizer, state.trained_parameter_names(), moments)
         state.schedule.load_state_dict(about["schedule"])
-        state.progress = TrainingProgress.from_state_dict(about["progress"])
+        try:
+            progress = about["progress"]
+            state.progress = TrainingProgress(**{**progress, "sums": MetricSums(**progress["sums"])})
+        except (KeyError, TypeError):
+            raise CheckpointError(
+                f"{file}: written by another version of regard; train into another directory"
+            ) from None
         return True
 
     def save_model(self, model: nn.Module, metadata: dict[str, Any]) -> None:

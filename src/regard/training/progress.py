@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from regard.config.results import perplexity
-from regard.errors import CheckpointError
 from regard.training.config import StopConfig
 from regard.training.run_context import StepStatistics
 
@@ -63,18 +62,6 @@ class TrainingProgress:
     best_loss: float = math.inf
     validations_since_best: int = 0
     sums: MetricSums = dataclasses.field(default_factory=MetricSums)
-
-    @classmethod
-    def from_state_dict(cls, state: dict[str, Any]) -> "TrainingProgress":
-        """Create the counters from the dictionary of a checkpoint, which `dataclasses.asdict` returned.
-
-        Raises:
-            CheckpointError: if another version of regard wrote the dictionary.
-        """
-        try:
-            return cls(**{**state, "sums": MetricSums(**state["sums"])})
-        except (KeyError, TypeError):
-            raise CheckpointError("the checkpoint was written by another version of regard") from None
 
     def record_validation(self, score: float, higher_is_better: bool, loss: float) -> bool:
         """Record a validation score and return whether it is the best so far; NaN never is.

@@ -183,7 +183,11 @@ def _create_model_dir(config: RunConfig, prepared: PreparedData, model_dir: Path
             weights = model_dir / MODEL_FILE
             # A run that has not been validated yet has no weights.
             if weights.exists():
-                recorded = read_metadata(weights).get(CHECKSUMS_KEY)
+                try:
+                    recorded = read_metadata(weights).get(CHECKSUMS_KEY)
+                except CheckpointError as error:
+                    advice = "remove the file; the resumed run writes the weights again"
+                    raise CheckpointError(f"{error}; {advice}") from None
                 compare_checksums(recorded, weights, model_dir, file_checksums(model_dir, stated))
         else:
             save_text_processing(prepared.text, model_dir)

@@ -162,6 +162,13 @@ class Trainer:
         progress = self.state.progress
         limit = progress.limit_reached(self.config, self.config.validation.early_stopping_patience)
         if limit is not None:
+            if progress.best_score is None and self.processes.is_main:
+                _log.warning(
+                    "%s is missing; the weights of the last step replace it", self.output_dir / MODEL_FILE
+                )
+                # The state is saved first: without the best score, any better weights replace these.
+                self.checkpoints.save(self.state)
+                self.checkpoints.save_model(self.state.model, {"step": progress.step})
             reason = f"{limit}, reached before"
             return TrainingResult(reason, None, progress, self.metric, self.output_dir)
         if self.processes.is_main:
@@ -334,7 +341,8 @@ class Trainer:
         entry = self._scores()
         if not math.isfinite(entry["loss"]):
             raise self._divergence_error(f"the validation loss after step {progress.step} is {entry['loss']}")
-        metric = METRICS.get(self.metric)
+        # A score of `_scores` precedes the metric of a plugin with the same name.
+        metric = None if self.metric in entry else METRICS.get(self.metric)
         if metric is not None:
             score = 0.0
             # Only the first process translates; all of them must make the same decisions.
