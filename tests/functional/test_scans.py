@@ -105,7 +105,9 @@ def test_float32_kernel_equals_float64_reference(name, sentence) -> None:
     with use_backend("reference"):
         # The bounds f - beta of the reference cancel in float32, so it runs in float64.
         expected = answers(scan, scores.float().double(), fertility.float().double())
-    torch.testing.assert_close(found[0].double(), expected[0], atol=1e-5, rtol=0)
+    # Steps with extreme scores are left to the reference, which rounds their sum with the exhaustion term.
+    rounding = torch.finfo(torch.float32).eps * float(scores.abs().max()) if exhaustion else 0.0
+    torch.testing.assert_close(found[0].double(), expected[0], atol=1e-5 + rounding, rtol=0)
     if name == "constrained_softmax" and float(scores.abs().max()) < 10:  # smooth: rounding breaks no ties
         torch.testing.assert_close(found[1].double(), expected[1], atol=1e-4, rtol=1e-4)
 
