@@ -140,21 +140,6 @@ def scored_contexts(attention_step: AttentionStep) -> Bool[Tensor, "B *T C"] | N
     return None if bool(finite.all()) else finite
 
 
-def score_logits(
-    logits: Float[Tensor, "N V"],
-    targets: Int[Tensor, "N"],
-    mask: Bool[Tensor, "B T"],
-    mean_log_probs: bool,
-) -> tuple[Float[Tensor, "B T 1"], Float[Tensor, "B T 1"] | None]:
-    """Return log p(y) at the real tokens, and its mean over the vocabulary if requested, given the logits."""
-    # log p(y) = logit - logsumexp, which does not store the log-softmax of the whole vocabulary.
-    total = torch.logsumexp(logits, dim=-1, keepdim=True)
-    log_likelihoods = _scatter_real_tokens(logits.gather(1, targets.unsqueeze(1)) - total, mask)
-    if not mean_log_probs:
-        return log_likelihoods, None
-    return log_likelihoods, _scatter_real_tokens(logits.mean(-1, keepdim=True) - total, mask)
-
-
 def score_real_tokens(
     hidden: Float[Tensor, "B T K D"],
     output: OutputLayer,
@@ -176,10 +161,10 @@ def score_real_tokens(
     assert real is not None and picked is not None
     real = real if norm is None else norm(real)
     log_likelihoods, means = score_tokens(real, output, picked, mean_log_probs, chosen)
-    return _scatter_real_tokens(log_likelihoods, mask), _scatter_real_tokens(means, mask)
+    return scatter_real_tokens(log_likelihoods, mask), scatter_real_tokens(means, mask)
 
 
-def _scatter_real_tokens(values: Float[Tensor, "N K"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, "B T K"]:
+def scatter_real_tokens(values: Float[Tensor, "N K"], mask: Bool[Tensor, "B T"]) -> Float[Tensor, "B T K"]:
     """Return the values at the real tokens, zero elsewhere."""
     zeros = values.new_zeros(mask.numel(), values.shape[1])
     real = mask.flatten().nonzero().squeeze(1)

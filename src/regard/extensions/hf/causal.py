@@ -23,6 +23,7 @@ from regard.errors import ConfigError
 from regard.extensions.hf.attention_session import WeightRecorder, use_regard_attention, use_session
 from regard.extensions.hf.config import CausalConfig
 from regard.extensions.hf.files import convert_errors
+from regard.extensions.hf.language_model import score_logits
 from regard.extensions.hf.layouts import PromptLayout, scaled_embeddings
 from regard.extensions.hf.prompt_tokenizer import PromptTokenizer
 from regard.layers.batched_state import BatchedState, select_rows
@@ -34,7 +35,6 @@ from regard.models.base import (
     Prediction,
     TranslationModel,
 )
-from regard.models.output import score_logits
 from regard.text.vocabulary import BOS, EOS, PAD, SINK, UNK
 from regard.types import Bool, Float, Int, Tensor
 

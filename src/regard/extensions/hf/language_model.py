@@ -21,9 +21,9 @@ from regard.data.batch import Batch, BatchConfig, collate, make_batches
 from regard.errors import DataError
 from regard.extensions.hf.files import import_transformers, quiet_transformers
 from regard.models.base import ForwardOutput, OutputAttentions
-from regard.models.output import score_logits
+from regard.models.output import scatter_real_tokens
 from regard.text.corpus import read_lines
-from regard.types import Bool, Tensor
+from regard.types import Bool, Float, Int, Tensor
 
 PREDICTED_RATIO, MASK_TOKEN_RATIO, RANDOM_TOKEN_RATIO = 0.15, 0.8, 0.1
 TOKENIZER_CHUNK = 1000
@@ -239,6 +239,21 @@ class HfLanguageModel(nn.Module):
         logits = output.logits[predicted].float()  # (N, V)
         scores = score_logits(logits, target.tokens[target.mask], target.mask, mean_log_probs)
         return ForwardOutput.with_one_context(*scores, target.mask)
+
+
+def score_logits(
+    logits: Float[Tensor, "N V"],
+    targets: Int[Tensor, "N"],
+    mask: Bool[Tensor, "B T"],
+    mean_log_probs: bool,
+) -> tuple[Float[Tensor, "B T 1"], Float[Tensor, "B T 1"] | None]:
+    """Return log p(y) at the real tokens, and its mean over the vocabulary if requested, given the logits."""
+    # log p(y) = logit - logsumexp, which does not store the log-softmax of the whole vocabulary.
+    total = torch.logsumexp(logits, dim=-1, keepdim=True)
+    log_likelihoods = scatter_real_tokens(logits.gather(1, targets.unsqueeze(1)) - total, mask)
+    if not mean_log_probs:
+        return log_likelihoods, None
+    return log_likelihoods, scatter_real_tokens(logits.mean(-1, keepdim=True) - total, mask)
 
 
 def train_tokenizer(kind: str, paths: Sequence[str], size: int) -> Any:
