@@ -26,7 +26,12 @@ from regard.attention.base import (
     State,
     squeeze_step,
 )
-from regard.attention.registry import AttentionConfig, attention_class, build_attention
+from regard.attention.registry import (
+    AttentionConfig,
+    attention_class,
+    build_attention,
+    with_default_score_function,
+)
 from regard.errors import InfeasibleBoundsError
 from regard.layers.batched_state import BatchedState
 from regard.layers.linear import Linear
@@ -89,9 +94,8 @@ class MultiHeadAttention(Attention):
         super().__init__()
         kind = attention_class(config)
         self.num_heads = 1 if kind.observes_tokens else num_heads
-        if getattr(config, "score_function", "none") is None:
-            # Heads have their own projections, so the scorer needs no matrix W.
-            config = dataclasses.replace(config, score_function="scaled_dot")
+        # Heads have their own projections, so the scorer needs no matrix W.
+        config = with_default_score_function(config, "scaled_dot")
         head_size = query_size // self.num_heads
         self.mechanism = build_attention(config, head_size, head_size, target_size, self.num_heads)
         self.observes_tokens = self.mechanism.observes_tokens

@@ -7,6 +7,7 @@ broadcasts to the scores (True = may be attended). It returns weights of the sam
 sum to 1 and are 0 at masked positions; a row without attendable positions gets zeros.
 """
 
+import dataclasses
 import inspect
 from collections.abc import Callable
 from typing import Annotated, Any
@@ -50,6 +51,12 @@ def build_attention(
     # The base class has no parameters for these arguments.
     build: Callable[..., Attention] = mechanism
     return build(config, query_size, memory_size, **options)
+
+
+def with_default_score_function(config: Any, name: str) -> AttentionConfig:
+    """Return the config with a score function if its mechanism has one and the config does not set it."""
+    unset = getattr(config, "score_function", name) is None
+    return dataclasses.replace(config, score_function=name) if unset else config
 
 
 NORMALIZER_HELP = (

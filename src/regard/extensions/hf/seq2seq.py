@@ -19,7 +19,7 @@ from torch import nn
 
 from regard.attention.base import EosConstraint
 from regard.attention.multihead import MultiHeadAttention
-from regard.attention.registry import AttentionConfig
+from regard.attention.registry import AttentionConfig, with_default_score_function
 from regard.attention.scored import ScorerAttention
 from regard.attention.scorers import AttentionScorer
 from regard.attention.soft import SoftAttentionConfig
@@ -35,6 +35,7 @@ from regard.extensions.hf.attention_session import (
 )
 from regard.extensions.hf.config import HfConfig
 from regard.extensions.hf.files import convert_errors, quiet_transformers
+from regard.extensions.hf.language_model import score_logits
 from regard.extensions.hf.layouts import InputLayout
 from regard.extensions.hf.loading import max_positions
 from regard.extensions.hf.tokenizer import PretrainedTokenizer
@@ -49,7 +50,6 @@ from regard.models.base import (
     name_infeasible_sentence,
     shift_right,
 )
-from regard.models.output import score_logits
 from regard.models.stack import StackState, continue_state
 from regard.text.vocabulary import BOS, EOS, PAD, SINK, UNK
 from regard.types import Float, Int, Tensor
@@ -357,8 +357,7 @@ class SoftcapScorer(AttentionScorer):
 
 def _mechanism(config: AttentionConfig, cross_attention: CrossAttention) -> MultiHeadAttention:
     """Return a multi-head mechanism without projections."""
-    if getattr(config, "score_function", "none") is None:
-        config = replace(config, score_function="dot")  # the model's queries are already scaled
+    config = with_default_score_function(config, "dot")  # the model's queries are already scaled
     width = cross_attention.num_heads * cross_attention.head_size
     mechanism = MultiHeadAttention(config, width, width, cross_attention.num_heads)
     for name in ("query_proj", "key_value_proj", "out_proj"):

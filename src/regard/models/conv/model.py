@@ -24,14 +24,14 @@ In search, each layer caches the last inputs of its convolution, so a step compu
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
 from regard.attention.base import Attention, Memory
-from regard.attention.registry import AttentionConfig, build_attention
+from regard.attention.registry import AttentionConfig, build_attention, with_default_score_function
 from regard.attention.soft import SoftAttentionConfig
 from regard.config import configclass, option
 from regard.data.batch import PaddedSequences
@@ -196,13 +196,6 @@ def _query(
     )
 
 
-def _with_dot_scorer(config: Any) -> AttentionConfig:
-    """Return the config with the dot product (the paper's Eq. 1) as score function, unless one is set."""
-    # The fallback "none" keeps mechanisms without a score function unchanged.
-    unset = getattr(config, "score_function", "none") is None
-    return replace(config, score_function="dot") if unset else config
-
-
 @register_model("conv", ConvConfig)
 class ConvModel(StackModel):
     """The model that a `ConvConfig` describes.
@@ -235,11 +228,11 @@ class ConvModel(StackModel):
         self.encoder_output_proj = WeightNormLinear(side.hidden_size, embedding)
         side = config.decoder
         self.decoder_input_proj = WeightNormLinear(embedding, side.hidden_size, keep_probability)
+        # The paper compares by dot products (Eq. 1).
+        mechanisms = (with_default_score_function(part, "dot") for part in layer_mechanisms(config))
         self.decoder = nn.ModuleList(
-            ConvDecoderLayer(
-                config, build_attention(_with_dot_scorer(attention), embedding, embedding, embedding)
-            )
-            for attention in layer_mechanisms(config)
+            ConvDecoderLayer(config, build_attention(attention, embedding, embedding, embedding))
+            for attention in mechanisms
         )
         self.decoder_output_proj = WeightNormLinear(side.hidden_size, embedding)
         self.output_bias = nn.Parameter(torch.zeros(target_size))
@@ -257,14 +250,7 @@ class ConvModel(StackModel):
         nn.init.normal_(positions.table, 0, EMBEDDING_STD)
         return positions
 
-    def _memories(
-        self,
-        source: PaddedSequences,
-        upper: Float[Tensor, "B S"] | None,
-        lower: Float[Tensor, "B S"] | None,
-        target_mask: Bool[Tensor, "B T"] | None = None,
-        output_attentions: bool = False,
-    ) -> tuple[Memories, list[Tensor]]:
+    def _encode(self, source: PaddedSequences, output_attentions: bool) -> tuple[Memories, list[Tensor]]:
         """Encode the sources; there is no self-attention."""
         embedded = self._embed(self.source_embedding, self.source_positions, source.tokens, source=source)
         mask = source.mask
@@ -278,7 +264,7 @@ class ConvModel(StackModel):
             keys = keys.view_as(keys)
             keys.register_hook(lambda gradient: gradient * scale)
         values = (keys + embedded) * SQRT_HALF
-        plain = Memory(values, mask, upper, lower, key_states=keys, target_mask=target_mask)
+        plain = Memory(values, mask, key_states=keys)
         # The scale of Section 3.4: sqrt(source length).
         root = source.lengths.to(values.dtype).sqrt().view(-1, 1, 1)
         scaled = replace(plain, states=values * root)
