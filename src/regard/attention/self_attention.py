@@ -78,16 +78,11 @@ class KVCache(BatchedState):
             held[slots] = True
             used_slots, slots = held.nonzero().squeeze(1), (held.cumsum(0) - 1)[slots]
             copied = store.entries.index_select(0, used_slots)
-            if recorded:
-                store, first = KVStore(torch.cat([copied, entries]), len(copied) + len(entries)), len(copied)
-            else:
-                # Doubling the room makes the cost of copying linear in the number of steps.
-                room = max(2 * len(copied), len(copied) + _MIN_SPARE_STEPS * len(entries))
-                store = KVStore(copied.new_empty(room, copied.shape[1]), 0)
-                store.append(copied)
-                first = store.append(entries)
-        else:
-            first = store.append(entries)
+            # Doubling the room makes the cost of copying linear in the number of steps.
+            room = max(2 * len(copied), len(copied) + _MIN_SPARE_STEPS * len(entries))
+            store = KVStore(copied.new_empty(room, copied.shape[1]), 0)
+            store.append(copied)
+        first = store.append(entries)
         added = torch.arange(first, first + len(entries), device=slots.device).unsqueeze(1)
         return KVCache(store, torch.cat([slots, added], dim=1))
 
@@ -138,14 +133,6 @@ class SelfAttention(nn.Module):
         self.in_proj = Linear(width, 3 * width, num_parts=3)  # queries, keys and values
         self.out_proj = Linear(width, width)
 
-    def _project(self, x: Float[Tensor, "B T D"]) -> tuple[Tensor, Tensor, Tensor]:
-        """Compute queries, keys and values, each [B, H, T, E]."""
-        batch, steps, width = x.shape
-        parts = self.in_proj(x).view(batch, steps, 3, self.num_heads, width // self.num_heads)
-        # unbind has one backward node; three slices would sum three gradients of full size.
-        queries, keys, values = parts.transpose(1, 3).unbind(2)
-        return queries, keys, values
-
     def forward(
         self,
         x: Float[Tensor, "B T D"],
@@ -163,7 +150,10 @@ class SelfAttention(nn.Module):
         Returns:
             The result of attention, and the weights in float32 or better (None if `return_weights` is False).
         """
-        queries, keys, values = self._project(x)
+        batch, steps, width = x.shape
+        parts = self.in_proj(x).view(batch, steps, 3, self.num_heads, width // self.num_heads)
+        # unbind has one backward node; three slices would sum three gradients of full size.
+        queries, keys, values = parts.transpose(1, 3).unbind(2)  # (B, H, T, E) each
         bias = None
         if self.localness is not None:
             assert mask is not None
