@@ -228,7 +228,5 @@ def concatenate_windows(x: Float[Tensor, "B T D"], before: int, after: int) -> F
         before: Number of neighbors on the left.
         after: Number of neighbors on the right.
     """
-    if not before and not after:
-        return x
     padded = nn.functional.pad(x, (0, 0, before, after))
     return torch.cat([padded[:, i : i + x.shape[1]] for i in range(before + after + 1)], dim=-1)

@@ -156,20 +156,14 @@ class RecurrentLayer(nn.Module):
             parts[-1] = _reorder(parts[-1], reversal)
         # Time is the first axis, so that each step is a contiguous slice.
         inputs = torch.stack([part.transpose(0, 1) for part in parts], dim=1)  # (S, directions, B, G)
-        if directions == 1:
-            inputs = inputs.squeeze(1)
-        weight = cell.hidden_weight
-        hidden_linear = StepLinear.prepare(weight[0] if directions == 1 else weight)
-        shape = (batch,) if directions == 1 else (directions, batch)
-        hidden = gates.new_zeros(*shape, cell.hidden_size)
+        hidden_linear = StepLinear.prepare(cell.hidden_weight)
+        hidden = gates.new_zeros(directions, batch, cell.hidden_size)
         state: CellState = hidden, hidden.to(torch.promote_types(torch.float32, hidden.dtype))
         states: list[CellState] = []
         for step in inputs.unbind(0):
             state = lstm_cell(step, hidden_linear(state[0]), state)
             states.append(state)
-        stacked = [
-            torch.stack(tensors).view(steps, directions, batch, -1) for tensors in zip(*states, strict=True)
-        ]
+        stacked = [torch.stack(tensors) for tensors in zip(*states, strict=True)]
         # In both directions, the final state is the one after `lengths` steps.
         last = (lengths - 1).to(x.device).view(1, 1, batch, 1).expand(1, directions, batch, cell.hidden_size)
         final_hidden, final_cell = (
@@ -179,7 +173,7 @@ class RecurrentLayer(nn.Module):
         outputs = [stacked[0][:, k].transpose(0, 1) for k in range(directions)]  # each (B, S, width)
         if self.direction != "forward":
             outputs[-1] = _reorder(outputs[-1], reversal)
-        return torch.cat(outputs, dim=-1) if directions == 2 else outputs[0], (final_hidden, final_cell)
+        return torch.cat(outputs, dim=-1), (final_hidden, final_cell)
 
 
 def _reorder(x: Float[Tensor, "B S D"], order: Int[Tensor, "B S"]) -> Float[Tensor, "B S D"]:
