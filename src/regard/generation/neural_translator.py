@@ -11,7 +11,7 @@ from regard.attention.scored import ScorerAttention
 from regard.data.batch import Batch
 from regard.data.text import TextProcessor
 from regard.errors import UsageError
-from regard.generation.attribution import Attribution, attribute_pairs
+from regard.generation.attribution import attribute_pairs
 from regard.generation.base import BaseTranslator, Capability, Description
 from regard.generation.beam import beam_search, eval_mode
 from regard.generation.blocks import (
@@ -214,24 +214,23 @@ class NeuralTranslator(BaseTranslator):
             for rows, batch in pair_batches(self.text, translations, search):
                 batch = batch.to(device)
                 assert batch.target is not None
-                forced = force_decode(model, batch, scorer)
-                correct = None
-                if predictions:
-                    correct = (predict_tokens(model, batch) == batch.target.tokens).cpu().numpy()
-                attributions: Sequence[Attribution | None] = [None] * len(rows)
+                for row, hypothesis in zip(rows, force_decode(model, batch, scorer), strict=True):
+                    pair = translations[row]
+                    translations[row] = pair.with_hypothesis(pair.text, pair.tokens, hypothesis)
                 if search.alignment.map != "attention":
                     attributions = attribute_pairs(model, batch, search.alignment)
-                for place, (row, hypothesis) in enumerate(zip(rows, forced, strict=True)):
-                    pair, attribution = translations[row], attributions[place]
-                    scored = pair.with_hypothesis(pair.text, pair.tokens, hypothesis)
-                    if attribution is not None:
-                        weights, contributions = (attribution.weights,), attribution.contributions
-                        scored = replace(
-                            scored, attention=weights, posteriors=(), contributions=contributions
+                    for row, (contributions, weights) in zip(rows, attributions, strict=True):
+                        translations[row] = replace(
+                            translations[row],
+                            attention=(weights,),
+                            posteriors=(),
+                            contributions=contributions,
                         )
-                    if correct is not None:
-                        scored = replace(scored, correct=correct[place, : len(pair.tokens) + 1].copy())
-                    translations[row] = scored
+                if predictions:
+                    correct = (predict_tokens(model, batch) == batch.target.tokens).cpu().numpy()
+                    for row, steps in zip(rows, correct, strict=True):
+                        steps = steps[: len(translations[row].tokens) + 1].copy()
+                        translations[row] = replace(translations[row], correct=steps)
             for translation in translations:
                 if translation.error:
                     _log.warning("line %d is skipped: %s", translation.number, translation.error)
