@@ -37,7 +37,7 @@ from typing import Literal
 import torch
 from torch import nn
 
-from regard.attention.base import AttentionStep, Likelihood, Memory, Reference, State
+from regard.attention.base import AttentionStep, Likelihood, Memory, State
 from regard.attention.registry import register_attention
 from regard.attention.scored import (
     ScorerAttention,
@@ -114,9 +114,7 @@ class PosteriorAttentionConfig:
 
 @dataclass(frozen=True)
 class PosteriorState(State):
-    """A state with the distribution that the next step's coupling starts from; None before the first step."""
-
-    carried: Float[Tensor, "B S"] | None = None
+    """The state after a step. The coupling of the next step starts from its weights."""
 
 
 @dataclass(frozen=True)
@@ -138,13 +136,12 @@ class PosteriorStep(AttentionStep):
         assert self.positions is not None
         prior = self.weights[:, 0]
         if self.posterior_weight is None:  # Prior-Joint: the token has no influence on the next step
-            return PosteriorState(self.weights, self.values(self.weights)[:, 0], prior)
+            return PosteriorState(self.weights, self.values(self.weights)[:, 0])
         posterior = posterior_over_positions(
             self.log_weights, log_likelihood, self.positions, prior.shape[1], self.tail_weights
         )
-        carried = torch.lerp(prior, posterior, self.posterior_weight)
-        weights = carried.unsqueeze(1)
-        return PosteriorState(weights, self.values(weights)[:, 0], carried, posterior=posterior)
+        weights = torch.lerp(prior, posterior, self.posterior_weight).unsqueeze(1)
+        return PosteriorState(weights, self.values(weights)[:, 0], posterior=posterior)
 
 
 @register_attention("posterior", PosteriorAttentionConfig)
@@ -162,16 +159,13 @@ class PosteriorAttention(ScorerAttention):
         size = {"proximity": 2 * PROXIMITY_RADIUS - 1, "monotonic": 1}.get(config.coupling, 0)
         self.coupling = nn.Parameter(torch.zeros(size)) if size else None
 
-    def start(self, memory: Memory, target: Reference | None = None) -> PosteriorState:
-        """Return the initial state, without a previous distribution."""
-        first = super().start(memory)
-        return PosteriorState(first.weights, first.context)
-
     def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> PosteriorStep:
         """Compute the prior and the contexts of one time step."""
-        assert isinstance(state, PosteriorState) and memory.keys is not None and memory.values is not None
+        assert memory.keys is not None and memory.values is not None
         scores = self.scorer(query.unsqueeze(1), memory.keys)[:, 0]
-        log_prior = self._log_prior(scores, memory.mask, state.carried).unsqueeze(1)
+        # Before the first step there is no distribution to start from.
+        carried = state.weights[:, 0] if isinstance(state, PosteriorState) else None
+        log_prior = self._log_prior(scores, memory.mask, carried).unsqueeze(1)
         contexts, log_weights, positions, tail = (
             None if x is None else x[:, 0] for x in self._select_contexts(log_prior, memory)
         )
@@ -206,7 +200,7 @@ class PosteriorAttention(ScorerAttention):
         contexts, log_weights, positions, _ = self._select_contexts(log_prior, memory)
         zeros, weights = torch.zeros_like(log_weights), log_prior.exp().unsqueeze(2)
         last = weights[:, -1]
-        after = PosteriorState(last, memory.values(last)[:, 0], last[:, 0])
+        after = PosteriorState(last, memory.values(last)[:, 0])
         return AttentionStep(contexts, log_weights, weights, zeros, zeros[..., 0], after, positions=positions)
 
     def _select_contexts(
