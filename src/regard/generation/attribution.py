@@ -74,26 +74,21 @@ def attribute(model: TranslationModel, batch: Batch, config: AlignmentConfig) ->
         UsageError: if the fertilities of the other tokens do not suffice for the target of `leave_one_out`.
     """
     assert batch.target is not None
-    training = model.training
-    model.eval()
-    try:
-        if config.map == "leave_one_out":
-            return _leave_one_out(model, batch)
-        with _frozen(model):
-            return _gradients(model, batch)
-    finally:
-        model.train(training)
+    with _frozen(model):
+        return _leave_one_out(model, batch) if config.map == "leave_one_out" else _gradients(model, batch)
 
 
 @contextmanager
 def _frozen(model: TranslationModel) -> Iterator[None]:
-    """Return a context in which parameters have no gradient, whose computation would be most of the work."""
-    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    """Run the model without dropout and without gradients of parameters, which would be most of the work."""
+    training, trained = model.training, [part for part in model.parameters() if part.requires_grad]
+    model.eval()
     for parameter in trained:
         parameter.requires_grad_(False)
     try:
         yield
     finally:
+        model.train(training)
         for parameter in trained:
             parameter.requires_grad_(True)
 
