@@ -89,18 +89,12 @@ class StackModel(TranslationModel, ABC):
     scales_embeddings = True
 
     @abstractmethod
-    def _memories(
-        self,
-        source: PaddedSequences,
-        upper: Float[Tensor, "B S"] | None,
-        lower: Float[Tensor, "B S"] | None,
-        target_mask: Bool[Tensor, "B T"] | None = None,
-        output_attentions: bool = False,
-    ) -> tuple[Memories, list[Tensor]]:
-        """Encode the sources, and return each decoder layer's memory, not prepared.
+    def _encode(self, source: PaddedSequences, output_attentions: bool) -> tuple[Memories, list[Tensor]]:
+        """Encode the sources.
 
         Returns:
-            The memories and, with `output_attentions`, the encoder's self-attention of each layer.
+            Each decoder layer's memory, without bounds and not prepared, and, with `output_attentions`, the
+            encoder's self-attention of each layer.
         """
 
     @abstractmethod
@@ -142,7 +136,8 @@ class StackModel(TranslationModel, ABC):
         lower: Float[Tensor, "B S"] | None = None,
     ) -> tuple[Memories, StackState]:
         """Encode the source sentences; see `TranslationModel.begin`."""
-        memories, _ = self._memories(source, upper, lower)
+        plain, _ = self._encode(source, False)
+        memories = [replace(memory, upper=upper, lower=lower) for memory in plain]
         mechanisms = [layer.cross_attention for layer in self._layers()]
         prepared = tuple(part.prepare(memory) for part, memory in zip(mechanisms, memories, strict=True))
         attentions = tuple(part.start(memory) for part, memory in zip(mechanisms, prepared, strict=True))
@@ -199,13 +194,9 @@ class StackModel(TranslationModel, ABC):
         """
         assert batch.target is not None
         targets, layers = batch.target.tokens, self._layers()
-        memories, encoder_attentions = self._memories(
-            batch.source,
-            batch.upper_bounds,
-            batch.lower_bounds,
-            None if batch.upper_bounds is None else batch.target.mask,
-            output_attentions == "all",
-        )
+        memories, encoder_attentions = self._encode(batch.source, output_attentions == "all")
+        upper, lower = batch.upper_bounds, batch.lower_bounds
+        target_mask = None if upper is None else batch.target.mask
         embedded = self._embed(self.target_embedding, self.target_positions, shift_right(targets))
         reference = None
         if self.training and layers[-1].cross_attention.uses_reference:
@@ -223,6 +214,7 @@ class StackModel(TranslationModel, ABC):
                 query = layer.query(hidden[:, :, 0], embedded, weights, output_attentions == "all")
                 if mechanism.observes_tokens:  # only in the last layer
                     scorer = _StepScorer(opened, query, batch.target, mean_log_probs)
+                memory = replace(memory, upper=upper, lower=lower, target_mask=target_mask)
                 contexts, step = _attend(mechanism, query, memory, output_attentions, reference, scorer)
                 queries.append(query)
                 steps.append(step)

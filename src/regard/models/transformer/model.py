@@ -322,14 +322,7 @@ class TransformerModel(StackModel):
         names = () if self.pretrained_encoder is None else self.pretrained_encoder.pretrained_parameters()
         return tuple(f"pretrained_encoder.{name}" for name in names)
 
-    def _memories(
-        self,
-        source: PaddedSequences,
-        upper: Float[Tensor, "B S"] | None,
-        lower: Float[Tensor, "B S"] | None,
-        target_mask: Bool[Tensor, "B T"] | None = None,
-        output_attentions: bool = False,
-    ) -> tuple[Memories, list[Tensor]]:
+    def _encode(self, source: PaddedSequences, output_attentions: bool) -> tuple[Memories, list[Tensor]]:
         """Encode the sources; all layers attend to the same states."""
         self_attentions: list[Tensor] = []
         if self.pretrained_encoder is not None:
@@ -341,8 +334,7 @@ class TransformerModel(StackModel):
                 if weights is not None:
                     self_attentions.append(weights)
             states = self.encoder_norm(x)
-        memory = Memory(states, source.mask, upper, lower, target_mask=target_mask)
-        return (memory,) * len(self.decoder), self_attentions
+        return (Memory(states, source.mask),) * len(self.decoder), self_attentions
 
     def _open(self) -> OpenStack:
         weight = self.target_embedding.weight if self.output is None else self.output
