@@ -11,8 +11,6 @@ z_tj is divided by sqrt(D). If s_t^T v is negative, the score of a token decreas
 received. The gradient flows through beta.
 """
 
-import dataclasses
-from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import torch
@@ -23,8 +21,7 @@ from regard.attention.registry import NORMALIZER_HELP, NORMALIZERS, get_normaliz
 from regard.attention.scored import CoverageState, ScorerAttention, expected_context
 from regard.attention.scorers import SCORE_FUNCTION_HELP, ScaledBilinearScorer
 from regard.config import configclass, option
-from regard.layers.batched_state import BatchedState
-from regard.layers.linear import StepLinear
+from regard.layers.linear import to_compute
 from regard.types import Float, Tensor
 
 
@@ -37,14 +34,6 @@ class CoverageAttentionConfig:
     score_function: Literal["dot", "bilinear", "scaled_dot", "scaled_bilinear"] | None = option(
         default=None, help=SCORE_FUNCTION_HELP
     )
-
-
-@dataclass(frozen=True)
-class CoverageKeys(BatchedState):
-    """The keys of the scorer, and v, prepared for the time steps."""
-
-    scorer_keys: BatchedState
-    coverage_linear: StepLinear
 
 
 @register_attention("coverage", CoverageAttentionConfig)
@@ -63,13 +52,6 @@ class CoverageAttention(ScorerAttention):
             nn.init.uniform_(torch.empty(query_size, num_heads), -(query_size**-0.5), query_size**-0.5)
         )
 
-    def prepare(self, memory: Memory) -> Memory:
-        """Compute the keys and prepare the values."""
-        prepared = super().prepare(memory)
-        assert prepared.keys is not None
-        keys = CoverageKeys(prepared.keys, StepLinear.prepare(self.coverage_weight))
-        return dataclasses.replace(prepared, keys=keys)
-
     def start(self, memory: Memory, target: Reference | None = None) -> CoverageState:
         """Return the initial state, in which no token has received attention."""
         first = super().start(memory)
@@ -77,10 +59,10 @@ class CoverageAttention(ScorerAttention):
 
     def read(self, query: Float[Tensor, "B Q"], memory: Memory, state: State) -> AttentionStep:
         """Attend for one time step."""
-        keys = memory.keys
-        assert isinstance(state, CoverageState) and isinstance(keys, CoverageKeys)
-        scores = self.compute_scores(query.unsqueeze(1), keys.scorer_keys)[:, 0]
-        sensitivity = self.scale * keys.coverage_linear(query).to(scores.dtype)  # (B, heads)
+        assert isinstance(state, CoverageState)
+        scores = self.compute_scores(query.unsqueeze(1), memory.keys)[:, 0]
+        weight = to_compute(self.coverage_weight)
+        sensitivity = self.scale * (query.to(weight.dtype) @ weight).to(scores.dtype)  # (B, heads)
         if self.coverage_weight.shape[1] > 1:
             # Rows are heads here: row i of a sentence belongs to head i and uses column i of v.
             heads = sensitivity.shape[1]
