@@ -166,11 +166,6 @@ def _combine_attention_steps(
 ) -> tuple[AttentionStep, ...]:
     """Return one `AttentionStep` per combined layer. Only its weights are meaningful for an ensemble."""
     steps = [step for member_steps in attention_steps for step in member_steps]
-    weights = _combine_layers(
-        [tuple(step.weights for step in member_steps) for member_steps in attention_steps]
-    )
-    return tuple(
-        dataclasses.replace(step, weights=layer)
-        # Only the weights are used, so the other fields can come from any step.
-        for step, layer in zip(steps[: len(weights)], weights, strict=True)
-    )
+    weights = _combine_layers([tuple(step.weights for step in layers) for layers in attention_steps])
+    # Only the weights are used, so the other fields can come from any step.
+    return tuple(dataclasses.replace(steps[i], weights=layer) for i, layer in enumerate(weights))
