@@ -19,6 +19,8 @@ from regard.training.losses.objectives import (
 
 BATCH, STEPS, WORDS, WIDTH = 2, 3, 4, 6
 MASK = torch.tensor([[True] * 4, [True, True, False, False]])
+STATES = torch.randn(BATCH, WORDS, WIDTH, dtype=torch.float64)
+QUERIES = torch.randn(BATCH, STEPS, WIDTH, dtype=torch.float64)
 
 
 def build(**options) -> HardAttention:
@@ -26,27 +28,19 @@ def build(**options) -> HardAttention:
     return HardAttention(HardAttentionConfig(**options), WIDTH, WIDTH).double()
 
 
-def read(mechanism: HardAttention, queries=None, states=None):
-    generator = torch.Generator().manual_seed(4)
-    if states is None:
-        states = torch.randn(BATCH, WORDS, WIDTH, generator=generator, dtype=torch.float64)
-    if queries is None:
-        queries = torch.randn(BATCH, STEPS, WIDTH, generator=generator, dtype=torch.float64)
+def read(mechanism: HardAttention, queries=QUERIES, states=STATES):
     memory = mechanism.prepare(Memory(states, MASK))
     return mechanism.read_all(queries, memory, mechanism.start(memory)), memory
 
 
 def scores_of(mechanism: HardAttention) -> torch.Tensor:
     """Return the scores S by the printed formula."""
-    generator = torch.Generator().manual_seed(4)
-    states = torch.randn(BATCH, WORDS, WIDTH, generator=generator, dtype=torch.float64)
-    queries = torch.randn(BATCH, STEPS, WIDTH, generator=generator, dtype=torch.float64)
 
     def project(part, x):
         inner = x @ part.first.weight + part.first.bias
         return torch.tanh(inner @ part.second.weight + part.second.bias)
 
-    return project(mechanism.query_proj, queries) @ project(mechanism.key_proj, states).transpose(1, 2)
+    return project(mechanism.query_proj, QUERIES) @ project(mechanism.key_proj, STATES).transpose(1, 2)
 
 
 @pytest.mark.parametrize(("scale", "factor"), [(None, WIDTH**-0.5), (1.0, 1.0)])

@@ -3,13 +3,13 @@
 import pytest
 import torch
 
+from generation.conftest import build_rnn
 from regard.attention import Memory
 from regard.attention.pointer import STEP_TOKEN as STEP
 from regard.attention.pointer import PointerAttention, PointerAttentionConfig
 from regard.config import from_dict
 from regard.data.batch import collate
 from regard.errors import ConfigError
-from regard.models.rnn.config import RnnConfig
 from regard.models.rnn.model import RnnModel
 from regard.text.tokenizers import words
 from regard.text.tokenizers.words import ActionsTokenizer
@@ -19,14 +19,8 @@ from regard.training.run_config import RunConfig
 
 @pytest.fixture
 def model() -> RnnModel:
-    torch.manual_seed(1)
-    settings = {
-        "embedding_size": 6,
-        "encoder": {"num_layers": 1, "hidden_size": 8},
-        "decoder": {"num_layers": 1, "hidden_size": 8, "query": "previous", "input_feeding": "context"},
-        "attention": {"kind": "pointer"},
-    }
-    return RnnModel(from_dict(RnnConfig, settings), 12, 12).eval()
+    decoder = {"query": "previous", "input_feeding": "context"}
+    return build_rnn(decoder=decoder, attention={"kind": "pointer"})
 
 
 SOURCES = [[6, 7, 8, 9], [6, 7]]

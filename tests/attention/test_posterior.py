@@ -3,30 +3,23 @@
 import pytest
 import torch
 
+from generation.conftest import build_rnn
 from problems import chain_transitions, enumerate_chain
 from regard.attention.posterior import PosteriorAttention, PosteriorAttentionConfig, PosteriorState
 from regard.config import from_dict
 from regard.data.batch import Batch, collate
 from regard.errors import ConfigError
-from regard.models.rnn.config import RnnConfig
 from regard.models.rnn.model import RnnModel
 from regard.text.vocabulary import BOS, EOS
 
-SOURCE, TARGET = 9, 8
+TARGET = 8
 TAILS = ["mean", "renormalize", "drop"]
 
 
 def _model(readout: str = "tanh", feed: str = "none", **attention) -> RnnModel:
-    torch.manual_seed(2)
-    config = {
-        "embedding_size": 5,
-        "encoder": {"num_layers": 1, "hidden_size": 6},
-        "decoder": {"num_layers": 1, "hidden_size": 6, "input_feeding": feed, "output_layer": readout},
-        "attention": {"kind": "posterior", **attention},
-        "dropout": 0.0,
-        "init_range": 0.9,
-    }
-    model = RnnModel(from_dict(RnnConfig, config), SOURCE, TARGET).double().eval()
+    decoder = {"input_feeding": feed, "output_layer": readout}
+    attention = {"kind": "posterior", **attention}
+    model = build_rnn(2, TARGET, uniform=0.9, decoder=decoder, attention=attention).double()
     if (coupling := _attention(model).coupling) is not None:
         torch.nn.init.uniform_(coupling, -2, 2)
     return model

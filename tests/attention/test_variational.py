@@ -6,20 +6,18 @@ from itertools import product
 import pytest
 import torch
 
+from generation.conftest import build_rnn
 from regard.attention import Memory, build_attention
 from regard.attention.base import AttentionStep, Reference
 from regard.attention.variational import VariationalAttention, VariationalAttentionConfig, VariationalState
-from regard.config import from_dict
 from regard.data.batch import Batch, collate
 from regard.models.base import ForwardOutput, marginalize
-from regard.models.rnn.config import RnnConfig
 from regard.models.rnn.model import RnnModel
 from regard.text.vocabulary import EOS
 from regard.training.losses.objectives import OBJECTIVES
 
 ESTIMATORS = ("enumerate", "reinforce")
 estimators = pytest.mark.parametrize("estimator", ESTIMATORS)
-WORDS = 9
 COUNT = 20_000
 
 
@@ -54,16 +52,8 @@ def likelihood(contexts: torch.Tensor) -> torch.Tensor:
 
 
 def model(estimator: str = "enumerate", output_layer: str = "tanh", **settings) -> RnnModel:
-    torch.manual_seed(0)
-    plain = {
-        "embedding_size": 6,
-        "encoder": {"num_layers": 1, "hidden_size": 8},
-        "decoder": {"num_layers": 1, "hidden_size": 8, "output_layer": output_layer},
-        "dropout": 0.0,
-        "init_range": 0.8,
-        "attention": {"kind": "variational", "estimator": estimator, **settings},
-    }
-    return RnnModel(from_dict(RnnConfig, plain), WORDS, WORDS).double()
+    attention = {"kind": "variational", "estimator": estimator, **settings}
+    return build_rnn(dropout=0.0, decoder={"output_layer": output_layer}, attention=attention).double()
 
 
 SOURCES = [[5, 7, 6], [8], [6, 5]]

@@ -45,9 +45,10 @@ def token_lists(results) -> list[list[tuple[int, ...]]]:
     return [[hypothesis.tokens for hypothesis in hypotheses] for hypotheses in results]
 
 
-def _build(
+def build_rnn(
     seed: int = 0, vocab_size: int = VOCAB_SIZE, two: bool = False, uniform: float = 0.7, **changes
 ) -> RnnModel:
+    """Return a small model whose random parameters are large enough for peaked distributions."""
     torch.manual_seed(seed)
     settings = {
         "embedding_size": 8,
@@ -70,8 +71,8 @@ def _build(
 
 @pytest.fixture
 def build() -> Callable[..., RnnModel]:
-    """Return a builder of small models whose random parameters are large enough for peaked distributions."""
-    return _build
+    """Return a builder of small models."""
+    return build_rnn
 
 
 ARCHITECTURES = {
@@ -99,7 +100,7 @@ ARCHITECTURES = {
 @pytest.fixture(params=ARCHITECTURES.values(), ids=ARCHITECTURES.keys())
 def model(request: pytest.FixtureRequest) -> RnnModel:
     """Return one model per architecture."""
-    return _build(seed=3, **request.param)
+    return build_rnn(seed=3, **request.param)
 
 
 @pytest.fixture

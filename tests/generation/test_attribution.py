@@ -60,16 +60,6 @@ def test_map_changes_neither_translations_nor_scores(build, method):
         assert one.score == pytest.approx(other.score, abs=1e-6)
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_maps_do_not_depend_on_the_batch(build, method):
-    one = translator(build(seed=3), method)
-    alone = [found for pair in PAIRS for found in one.score([pair])]
-    for expected, found in zip(alone, one.score(PAIRS), strict=True):
-        assert expected is not None and found is not None
-        np.testing.assert_allclose(found.contributions, expected.contributions, atol=1e-5)
-        np.testing.assert_allclose(found.attention[0], expected.attention[0], atol=2e-3)
-
-
 def test_gradient_of_an_ensemble_of_equal_models_is_that_of_one(build):
     model = build(seed=3)
     alone, both = (next(translator(x, "gradient").score(PAIRS)) for x in (model, Ensemble([model] * 2)))

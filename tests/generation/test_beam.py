@@ -32,13 +32,26 @@ def assert_same(first, second, tolerance=1e-4):
     assert len({h.tokens for h in first} & {h.tokens for h in second}) >= len(first) - 1
 
 
-@pytest.mark.parametrize("alpha", [0.0, 1.0])
-def test_exhaustive_beam_finds_the_best_translations(build, batch, alpha):
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"length_penalty": 0.0},
+        {"length_penalty": 1.0},
+        {"length_penalty": 0.6, "coverage_penalty": {"weight": 2.0}},
+        {"length_penalty": 0.6, "coverage_penalty": {"weight": 2.0, "rescore_only": False}},
+    ],
+)
+def test_exhaustive_beam_finds_the_best_translations(build, batch, options):
     vocab_size, longest = 8, 3
     model = build(seed=1, vocab_size=vocab_size)
-    best = score_all_translations(model, [5, 7, 6], vocab_size, longest, HypothesisScorer(alpha))[:20]
     limits = {"max_length_ratio": 0.0, "max_length_offset": longest, "scheme": {"stopping": "exact"}}
-    search = config(beam_size=4**longest, num_return=20, length_penalty=alpha, **limits)
+    search = config(beam_size=4**longest, num_return=20, **options, **limits)
+    best, without_penalty = (
+        score_all_translations(model, [5, 7, 6], vocab_size, longest, scorer)[:20]
+        for scorer in (HypothesisScorer.from_config(search), HypothesisScorer(search.length_penalty))
+    )
+    changed = [h.tokens for h in best] != [h.tokens for h in without_penalty]
+    assert changed == ("coverage_penalty" in options)
     found = beam_search(model, batch([[5, 7, 6]]), search)
     assert token_lists(found) == [[h.tokens for h in best]]
     assert [h.score for h in found[0]] == pytest.approx([h.score for h in best], abs=1e-5)
@@ -92,24 +105,6 @@ def test_translation_does_not_depend_on_batch_or_padding(model, batch, sentences
         alone = beam_search(model, batch([sentence]), search)[0]
         assert_same(alone, first)
         assert_same(alone, second)
-
-
-def test_scores_and_attention_equal_forced_decoding(model, batch, sentences):
-    search = config(beam_size=4, num_return=4, length_penalty=0.7)
-    for sentence, found in zip(sentences, beam_search(model, batch(sentences), search), strict=True):
-        targets = [[*h.tokens, EOS] for h in found]
-        pairs = collate([sentence] * len(found), targets, range(len(found)))
-        for hypothesis, expected in zip(
-            found, force_decode(model, pairs, HypothesisScorer(0.7)), strict=True
-        ):
-            assert hypothesis.tokens == expected.tokens
-            assert hypothesis.score == pytest.approx(expected.score, abs=1e-5)
-            assert hypothesis.log_probability == pytest.approx(expected.log_probability, abs=1e-5)
-            assert hypothesis.token_log_probs == pytest.approx(expected.token_log_probs, abs=1e-5)
-            for ours, theirs in zip(hypothesis.attention, expected.attention, strict=True):
-                assert ours.dtype == np.float32
-                assert ours.shape == (len(hypothesis.tokens) + 1, 1, len(sentence))
-                np.testing.assert_allclose(ours, theirs, atol=1e-5)
 
 
 @settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from generation.conftest import score_all_translations
 from regard.config import from_dict
 from regard.data.batch import Batch, collate
 from regard.generation.beam import beam_search
@@ -43,34 +42,24 @@ def test_penalty_is_the_log_of_clamped_coverage_of_unmasked_tokens():
     assert float(found) == pytest.approx(2 * (math.log(0.2) + math.log(0.5) + math.log(1.0)))
 
 
-@pytest.mark.parametrize("rescore_only", [True, False])
-def test_scores_equal_the_formula_and_forced_decoding(model, batch, sentences, rescore_only):
-    search = config(beam_size=4, num_return=4, rescore_only=rescore_only)
+@pytest.mark.parametrize(("weight", "rescore_only"), [(0.0, True), (0.7, True), (0.7, False)])
+def test_scores_equal_the_formula_and_forced_decoding(model, batch, sentences, weight, rescore_only):
+    search = config(weight, rescore_only=rescore_only, beam_size=4, num_return=4)
     for sentence, found in zip(sentences, beam_search(model, batch(sentences, 2), search), strict=True):
         pairs = collate([sentence] * len(found), [[*h.tokens, EOS] for h in found], range(len(found)))
-        for hypothesis, forced in zip(
-            found, force_decode(model, pairs, HypothesisScorer.from_config(search)), strict=True
-        ):
-            expected = expected_score(hypothesis, len(sentence))
-            assert hypothesis.score == pytest.approx(expected, abs=1e-5)
-            assert forced.score == pytest.approx(expected, abs=1e-5)
+        expected = force_decode(model, pairs, HypothesisScorer.from_config(search))
+        for hypothesis, forced in zip(found, expected, strict=True):
+            score = expected_score(hypothesis, len(sentence), weight)
+            assert hypothesis.score == pytest.approx(score, abs=1e-5)
+            assert forced.score == pytest.approx(score, abs=1e-5)
+            assert hypothesis.tokens == forced.tokens
+            assert hypothesis.log_probability == pytest.approx(forced.log_probability, abs=1e-5)
+            assert hypothesis.token_log_probs == pytest.approx(forced.token_log_probs, abs=1e-5)
+            for ours, theirs in zip(hypothesis.attention, forced.attention, strict=True):
+                assert ours.dtype == np.float32
+                assert ours.shape == (len(hypothesis.tokens) + 1, 1, len(sentence))
+                np.testing.assert_allclose(ours, theirs, atol=1e-5)
         assert [h.score for h in found] == sorted((h.score for h in found), reverse=True)
-
-
-@pytest.mark.parametrize("rescore_only", [True, False])
-def test_exhaustive_beam_finds_the_best_translations(build, batch, rescore_only):
-    vocab_size, longest = 8, 3
-    model = build(seed=1, vocab_size=vocab_size)
-    size = {"beam_size": 4**longest, "num_return": 20, "max_length_ratio": 0.0, "max_length_offset": longest}
-    search = config(2.0, rescore_only=rescore_only, scheme={"stopping": "exact"}, **size)
-    best, without_penalty = (
-        score_all_translations(model, [5, 7, 6], vocab_size, longest, scorer)[:20]
-        for scorer in (HypothesisScorer.from_config(search), HypothesisScorer(0.6))
-    )
-    assert [h.tokens for h in best] != [h.tokens for h in without_penalty]
-    (found,) = beam_search(model, batch([[5, 7, 6]]), search)
-    assert [h.score for h in found] == pytest.approx([h.score for h in best], abs=1e-5)
-    assert [h.tokens for h in found] == [h.tokens for h in best]
 
 
 def test_sink_is_not_penalized_in_search_and_sampling(build, batch, sentences):

@@ -60,8 +60,7 @@ LSTMS = {
         encoder=RnnEncoderConfig(hidden_size=8, direction="backward"), attention=NoAttentionConfig()
     ),
     "dense state initialization": config(
-        encoder=RnnEncoderConfig(num_layers=1, hidden_size=4),
-        decoder=decoder(state_init="dense"),
+        encoder=RnnEncoderConfig(num_layers=1, hidden_size=4), decoder=decoder(state_init="dense")
     ),
     "learned initial state": config(decoder=decoder(state_init="learned")),
     "constrained, additive": config(
@@ -149,15 +148,10 @@ SHARED = {
 TRANSFORMERS = {
     **{name: transformer(attention=attention) for name, attention in SHARED.items()},
     "post-norm": transformer(),
-    "pre-norm": transformer(
-        norm_position="pre",
-        tie_embeddings="none",
-    ),
+    "pre-norm": transformer(norm_position="pre", tie_embeddings="none"),
     "learned positions": transformer(position_encoding=LearnedPositionConfig(max_length=9)),
     "one head": transformer(num_heads=1),
-    "localness": transformer(
-        encoder=TransformerEncoderConfig(num_layers=1, num_localness_layers=1),
-    ),
+    "localness": transformer(encoder=TransformerEncoderConfig(num_layers=1, num_localness_layers=1)),
     "constrained, per-layer budget": transformer(
         attention=ConstrainedAttentionConfig(fertility_sharing="per_layer")
     ),
