@@ -36,19 +36,7 @@ class Candidates:
 
     values: Float[Tensor, "R C"]  # log-probabilities, minus infinity for excluded tokens
     tokens: Int[Tensor, "R C"]
-    # Log of the total probability of all allowed tokens, if search renormalizes by it.
-    log_normalizer: Float[Tensor, "R"] | None = None
-    free_eos: Bool[Tensor, "R"] | None = None  # rows that end at the maximum length at no cost
-
-    @property
-    def score_increments(self) -> Float[Tensor, "R C"]:
-        """Return the values that search adds to the scores of hypotheses."""
-        values = (
-            self.values if self.log_normalizer is None else self.values - self.log_normalizer.unsqueeze(1)
-        )
-        if self.free_eos is None:
-            return values
-        return torch.cat([values[:, :1].masked_fill(self.free_eos.unsqueeze(1), 0.0), values[:, 1:]], dim=1)
+    score_increments: Float[Tensor, "R C"]  # the values that search adds to the scores of hypotheses
 
 
 class TokenConstraints:
@@ -164,17 +152,18 @@ class TokenConstraints:
             # If blocked n-grams or the maximum length exclude all other tokens, the end symbol is allowed
             # before the minimum length.
             ends = ends.masked_fill((values > _NEG_INF).any(dim=1, keepdim=True), _NEG_INF)
-        log_normalizer = (
-            self._log_normalizer(allowed, ends) if self.config.scheme.renormalize_logits else None
-        )
+        scheme, normalizer = self.config.scheme, 0.0
+        if scheme.renormalize_logits:
+            normalizer = self._log_normalizer(allowed, ends).unsqueeze(1)
         if step < self._prefix_end:
             ends, values, tokens = self._force_prefix(log_probs, step, sentences, ends, values, tokens)
-        return Candidates(
-            values=torch.cat([ends, values], dim=1),
-            tokens=torch.cat([torch.full_like(tokens[:, :1], EOS), tokens], dim=1),
-            log_normalizer=log_normalizer,
-            free_eos=full if self.config.scheme.hf_compatible else None,
-        )
+        values = torch.cat([ends, values], dim=1)
+        tokens = torch.cat([torch.full_like(tokens[:, :1], EOS), tokens], dim=1)
+        increments = values - normalizer
+        if scheme.hf_compatible:
+            # A row ends at the maximum length at no cost.
+            increments[:, 0].masked_fill_(full, 0.0)
+        return Candidates(values, tokens, increments)
 
     def _allowed(
         self, log_probs: Float[Tensor, "R V"], step: int, history: Int[Tensor, "R T"] | None
