@@ -37,8 +37,3 @@ def test_additive_matches_bahdanau_et_al_2015_appendix_a() -> None:
 def test_dot_product_requires_equal_sizes() -> None:
     with pytest.raises(ConfigError, match="widths are 4 and 6"):
         build_scorer("dot", 4, 6)
-
-
-def test_unknown_score_function_is_an_error_that_lists_the_known_ones() -> None:
-    with pytest.raises(ConfigError, match="score_function 'dott': expected one of dot, scaled_dot"):
-        build_scorer("dott", 4, 4)

@@ -162,13 +162,12 @@ class AdditiveScorer(AttentionScorer):
         return hidden @ self.vector.to(hidden.dtype)
 
 
-def build_scorer(name: str | None, query_size: int, memory_size: int) -> AttentionScorer:
-    """Build the scorer with a registered name; None means scaled_bilinear. See `AttentionScorer`.
+def build_scorer(name: str, query_size: int, memory_size: int) -> AttentionScorer:
+    """Build the scorer with a registered name; see `AttentionScorer`.
 
     Raises:
-        ConfigError: if there is no such scorer, or it does not support these widths.
+        ConfigError: if the scorer does not support these widths.
     """
-    scorer_type = SCORE_FUNCTIONS.get(name or DEFAULT_SCORE_FUNCTION)
-    if scorer_type is None:
-        raise ConfigError(f"score_function {name!r}: expected one of {', '.join(SCORE_FUNCTIONS.names())}")
+    scorer_type = SCORE_FUNCTIONS.get(name)
+    assert scorer_type is not None, name  # the config has checked the name
     return scorer_type(query_size, memory_size)
