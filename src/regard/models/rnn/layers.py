@@ -71,15 +71,12 @@ class StateInit(nn.Module):
         """
         first: list[CellState] = []
         for i in range(self.num_layers):
-            tensors: list[Tensor] = []
-            for k, final in enumerate(finals[min(i, len(finals) - 1)]):
-                value = final
-                if self.learned is not None:
-                    value = self.learned[i, k].expand(len(final), -1)
-                elif self.kind == "dense":
-                    value = torch.tanh(self.dense[2 * i + k](final))
-                tensors.append(value.to(final.dtype))
-            first.append((tensors[0], tensors[1]))
+            hidden, cell = final = finals[min(i, len(finals) - 1)]
+            if self.learned is not None:
+                hidden, cell = self.learned[i].unsqueeze(1).expand(-1, len(hidden), -1)
+            elif self.kind == "dense":
+                hidden, cell = (torch.tanh(self.dense[2 * i + k](x)) for k, x in enumerate(final))
+            first.append((hidden.to(final[0].dtype), cell.to(final[1].dtype)))
         return first
 
 

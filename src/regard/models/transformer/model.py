@@ -246,13 +246,7 @@ class SourceEncoder(nn.Module, ABC):
 
 @register_model("transformer", TransformerConfig)
 class TransformerModel(StackModel):
-    """The model that a `TransformerConfig` describes.
-
-    Args:
-        config: The configuration.
-        source_size: Size of the source vocabulary.
-        target_size: Size of the target vocabulary.
-        pretrained_encoder: A pre-trained encoder that replaces the one that the config describes.
+    """The model that a `TransformerConfig` describes; a pre-trained encoder replaces that of the config.
 
     Raises:
         ConfigError: if parts of the configuration are incompatible.
