@@ -13,8 +13,10 @@ from regard.data.batch import PaddedSequences, collate
 from regard.data.text import TextProcessor, TextSide
 from regard.generation.config import GenerationConfig
 from regard.generation.forced import force_decode
+from regard.models import TranslationModel, build_model
 from regard.models.rnn.config import RnnConfig
 from regard.models.rnn.model import RnnModel
+from regard.models.transformer.model import TransformerConfig
 from regard.text.tokenizers.subwords import BytePairConfig, BytePairTokenizer
 from regard.text.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.text.vocabulary import EOS, SINK, SPECIAL_TOKENS, UNK, Vocabulary
@@ -67,6 +69,14 @@ def build_rnn(
         for parameter in model.attention.parameters():
             nn.init.uniform_(parameter, -1, 1)
     return model.eval()
+
+
+def build_transformer(**changes) -> TranslationModel:
+    """Return a small Transformer for the vocabularies of `TEXT`."""
+    one_layer = {"num_layers": 1}
+    settings = {"d_model": 8, "num_heads": 2, "encoder": one_layer, "decoder": one_layer, **changes}
+    sizes = [len(side.vocabulary) for side in (TEXT.source, TEXT.target)]
+    return build_model(from_dict(TransformerConfig, settings), *sizes).eval()
 
 
 @pytest.fixture

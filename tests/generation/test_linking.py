@@ -7,8 +7,7 @@ import pytest
 import torch
 from test_forced import PAIRS
 
-from generation.conftest import TEXT
-from regard.attention.constrained import ConstrainedAttentionConfig
+from generation.conftest import TEXT, build_transformer
 from regard.data.fertility import Budget, ConstantFertilityConfig
 from regard.errors import InfeasibleBoundsError, UsageError
 from regard.generation.config import AlignmentConfig, GenerationConfig
@@ -16,8 +15,6 @@ from regard.generation.forced import sentence_attention
 from regard.generation.lines import enumerate_lines
 from regard.generation.linking import attention_links, attention_map
 from regard.generation.neural_translator import NeuralTranslator
-from regard.models import build_model
-from regard.models.transformer.model import TransformerConfig
 from regard.text.links import parse_links
 from regard.text.vocabulary import EOS
 
@@ -105,14 +102,7 @@ def test_translation_longer_than_the_fertilities_is_rejected(build, kind, caplog
     """A source word with fertility 3 permits at most 3 target tokens and the step of the end symbol."""
     config = ConstantFertilityConfig(value=3.0, sink=False)
     text = replace(TEXT, budget=Budget.constant(config, len(TEXT.source.vocabulary)))
-    model = build(seed=3, attention={"kind": "constrained"})
-    if kind == "transformer":
-        default = TransformerConfig()
-        encoder, decoder = (replace(side, num_layers=1) for side in (default.encoder, default.decoder))
-        model_config = TransformerConfig(
-            d_model=8, num_heads=2, encoder=encoder, decoder=decoder, attention=ConstrainedAttentionConfig()
-        )
-        model = build_model(model_config, len(text.source.vocabulary), len(text.target.vocabulary)).eval()
+    model = {"lstm": build, "transformer": build_transformer}[kind](attention={"kind": "constrained"})
     pairs = [("d", "D E F"), ("d", "D E F G"), ("a b", "A B C D E F"), ("d", "D " * 9)]
     within, beyond, also_within, far_beyond = NeuralTranslator(model, text, GenerationConfig()).score(pairs)
     for line, fertility in ((within, 3), (also_within, 6)):

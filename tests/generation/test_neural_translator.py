@@ -6,15 +6,13 @@ import logging
 import numpy as np
 import pytest
 
-from generation.conftest import TEXT, config
+from generation.conftest import TEXT, build_transformer, config
 from regard.config import from_dict
 from regard.generation.blocks import length_sorted_batches
 from regard.generation.config import GenerationBatchConfig, GenerationConfig, Sampling
 from regard.generation.lines import enumerate_lines
 from regard.generation.linking import replace_unk_tokens
 from regard.generation.neural_translator import NeuralTranslator
-from regard.models.registry import build_model
-from regard.models.transformer.model import TransformerConfig
 
 LINES = ["a b c", "", "d", "e f g a b", "   ", "x y a", "c c c c", "g"]
 
@@ -67,14 +65,7 @@ def test_overlong_lines_are_skipped_with_a_warning(build, caplog):
 
 def test_all_learned_positions_are_usable():
     """The end symbol needs a position in the target but not in the source."""
-    settings = {
-        "d_model": 8,
-        "num_heads": 2,
-        "feed_forward": {"ffn_size": 8},
-        "position_encoding": {"kind": "learned", "max_length": 5},
-    }
-    sizes = [len(side.vocabulary) for side in (TEXT.source, TEXT.target)]
-    model = build_model(from_dict(TransformerConfig, settings), *sizes).eval()
+    model = build_transformer(position_encoding={"kind": "learned", "max_length": 5})
     translator = NeuralTranslator(model, TEXT, search(min_length=1))
     results = list(translator.translate(lines(["a b c d e", "a b c d e f"])))
     assert [result.error for result in results] == [None, "the line has 6 tokens; the maximum is 5"]
