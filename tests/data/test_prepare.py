@@ -112,6 +112,20 @@ def test_evaluation_text_is_stored_unchanged(tmp_path, data):
         prepared.split("train").raw_lines()
 
 
+def test_evaluation_text_that_changes_meanwhile_is_an_error(data, monkeypatch):
+    write_split = preprocessing.write_split
+
+    def change(*arguments):
+        for side in ("source", "target"):
+            with open(data["valid"][side], "a") as file:
+                file.write("one more line\n")
+        return write_split(*arguments)
+
+    monkeypatch.setattr(preprocessing, "write_split", change)
+    with pytest.raises(DataError, match="the valid corpora changed during preprocessing; run it again"):
+        prepare_data(configure(data))
+
+
 def test_manifest_describes_the_data(data):
     prepared = prepare_data(configure(data, **both("sentencepiece")))
     manifest = json.loads((prepared.directory / "manifest.json").read_text())

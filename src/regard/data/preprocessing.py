@@ -283,7 +283,9 @@ class _Preprocessor:
 
     def _write_raw(self, split: str, outcomes: np.ndarray) -> None:
         """Write the lines of the kept pairs, so that lines and rows agree."""
-        pairs = itertools.chain.from_iterable(map(read_pairs, self.corpora[split]))
+        pairs = list(itertools.chain.from_iterable(map(read_pairs, self.corpora[split])))
+        if len(pairs) != len(outcomes):
+            raise DataError(f"the {split} corpora changed during preprocessing; run it again")
         rows = [pair for pair, outcome in zip(pairs, outcomes, strict=True) if outcome == 0]
         for side, name in enumerate(SIDES):
             text = "".join(f"{pair[side]}\n" for pair in rows)
