@@ -12,6 +12,7 @@ from regard.training.run_context import autocast
 def test_missing_devices_are_reported(name: str) -> None:
     with pytest.raises(DeviceError, match=name):
         pick_device(name)
+    assert pick_device("auto").type in ("cpu", "cuda")
 
 
 def test_autocast_sets_the_precision_of_matrix_multiplications() -> None:

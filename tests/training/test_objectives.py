@@ -114,6 +114,13 @@ def test_reinforce_uses_the_unsampled_context_as_baseline() -> None:
     torch.testing.assert_close(log_policy.grad, expected)
 
 
+def test_reinforce_without_an_unsampled_context_has_no_baseline() -> None:
+    outcome, _ = _sampled()
+    loss = OBJECTIVES["reinforce"](replace(outcome, log_weights=_log(0.5, 0.5).expand(1, 2, 2)), 0.0)
+    expected = 0.5 * (math.log(0.5) * (1 + math.log(0.3)) + math.log(0.1))
+    assert loss.total.item() == pytest.approx(-expected + 0.5)
+
+
 def test_given_advantage_is_used_without_gradient() -> None:
     outcome, log_policy = _sampled()
     advantage = torch.tensor([[2.0, 7.0]], dtype=torch.float64, requires_grad=True)

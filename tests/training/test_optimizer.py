@@ -117,9 +117,12 @@ def test_inverse_square_root_peaks_at_the_end_of_warmup() -> None:
     assert [schedule.factor(step) for step in (1, 50, 100, 400)] == [0.01, 0.5, 1.0, 0.5]
 
 
-def test_constant_has_linear_warmup() -> None:
-    schedule = LRScheduler(ConstantConfig(warmup_steps=4))
-    assert [schedule.factor(step) for step in (1, 2, 4, 99)] == [0.25, 0.5, 1.0, 1.0]
+def test_constant_and_exponential_have_linear_warmup() -> None:
+    for config in (ConstantConfig(warmup_steps=4), ExponentialConfig(start_epoch=1, warmup_steps=4)):
+        schedule = LRScheduler(config)
+        assert [schedule.factor(step) for step in (1, 2, 4, 99)] == [0.25, 0.5, 1.0, 1.0]
+    schedule.on_epoch_end(1, None)
+    assert schedule.factor(5) == 0.5
 
 
 def test_plateau_decreases_after_its_patience_down_to_its_minimum() -> None:

@@ -158,14 +158,14 @@ def html_table(rows: Sequence[Mapping[str, Any]]) -> str:
     if not rows:
         return "<p>no rows</p>"
     columns = list(rows[0])
-    lines = [columns]
-    for row in rows[:_MAX_HTML_ROWS]:
-        cells = (row.get(name) for name in columns)
-        lines.append(["" if x is None else f"{x:.4g}" if isinstance(x, float) else str(x) for x in cells])
-    head, *body = (
-        "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in line) + "</tr>"
-        for tag, line in zip(["th"] + ["td"] * len(lines), lines, strict=False)
-    )
+    head = _line("th", columns)
+    body = "".join(_line("td", [row.get(name) for name in columns]) for row in rows[:_MAX_HTML_ROWS])
     more = len(rows) - _MAX_HTML_ROWS
     note = f"<p>{more} more rows</p>" if more > 0 else ""
-    return f"<table><thead>{head}</thead><tbody>{''.join(body)}</tbody></table>{note}"
+    return f"<table><thead>{head}</thead><tbody>{body}</tbody></table>{note}"
+
+
+def _line(tag: str, values: Sequence[Any]) -> str:
+    """Return one row of an HTML table; None becomes an empty cell."""
+    cells = ["" if x is None else f"{x:.4g}" if isinstance(x, float) else str(x) for x in values]
+    return "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells) + "</tr>"
