@@ -7,32 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from regard.config.cpu_threads import SPIN_COUNT, configure_threads, cpu_quota, num_available_cpus
-
-
-@pytest.mark.parametrize(
-    ("own", "files", "quota"),
-    [
-        ("0::/\n", {"cpu.max": "150000 100000\n"}, 1.5),
-        ("0::/\n", {"cpu.max": "max 100000\n"}, None),
-        ("0::/\n", {}, None),
-        (None, {}, None),
-        # Limits of parent cgroups apply, too; the lowest limit is used.
-        ("0::/a/b\n", {"a/cpu.max": "200000 100000\n", "a/b/cpu.max": "max 100000\n"}, 2.0),
-        ("0::/a/b\n", {"a/cpu.max": "200000 100000\n", "a/b/cpu.max": "50000 100000\n"}, 0.5),
-        ("0::/\n", {"cpu.max": "100000 0\n"}, None),
-        ("nonsense\n", {"cpu.max": "zwei 100000\n"}, None),
-    ],
-)
-def test_quota_is_the_lowest_limit_of_the_cgroups(monkeypatch, tmp_path: Path, own, files, quota) -> None:
-    if own is not None:
-        (tmp_path / "cgroup").write_text(own)
-    for name, content in files.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(content)
-    monkeypatch.setattr("regard.config.cpu_threads.PROC_CGROUP", tmp_path / "cgroup")
-    monkeypatch.setattr("regard.config.cpu_threads.CGROUP_ROOT", tmp_path)
-    assert cpu_quota() == quota
+from regard.config.cpu_threads import SPIN_COUNT, configure_threads, num_available_cpus
 
 
 @pytest.fixture
@@ -40,11 +15,9 @@ def machine(monkeypatch, tmp_path: Path):
     """Return a function that simulates a machine with a processor affinity and a CPU quota."""
 
     def make(processors: int, quota: str) -> None:
-        (tmp_path / "own").write_text("0::/\n")
-        (tmp_path / "cpu.max").write_text(f"{quota} 100000\n")
+        (tmp_path / "cpu.max").write_text(quota)
         monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(processors)), raising=False)
-        monkeypatch.setattr("regard.config.cpu_threads.PROC_CGROUP", tmp_path / "own")
-        monkeypatch.setattr("regard.config.cpu_threads.CGROUP_ROOT", tmp_path)
+        monkeypatch.setattr("regard.config.cpu_threads.CPU_QUOTA", tmp_path / "cpu.max")
 
     return make
 
@@ -52,12 +25,13 @@ def machine(monkeypatch, tmp_path: Path):
 @pytest.mark.parametrize(
     ("processors", "quota", "available"),
     [
-        (4, "max", 4),
-        (4, "200000", 2),
-        (4, "210000", 3),
-        (4, "1000", 1),
-        (4, "800000", 4),
-        (1, "200000", 1),
+        (4, "max 100000", 4),
+        (4, "", 4),
+        (4, "200000 100000", 2),
+        (4, "210000 100000", 3),
+        (4, "1000 100000", 1),
+        (4, "800000 100000", 4),
+        (1, "200000 100000", 1),
     ],
 )
 def test_affinity_and_quota_limit_the_processors(machine, processors, quota, available) -> None:
@@ -77,7 +51,7 @@ def test_affinity_and_quota_limit_the_processors(machine, processors, quota, ava
     ],
 )
 def test_user_settings_are_kept(machine, given: dict[str, str]) -> None:
-    machine(4, "200000")
+    machine(4, "200000 100000")
     environment = dict(given)
     configure_threads(environment)
     assert environment == {"OMP_NUM_THREADS": "2", **given}
@@ -92,13 +66,13 @@ def test_default_number_of_threads_follows_the_processors(machine, monkeypatch) 
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     try:
         torch.set_num_threads(3)
-        for quota in ("200000", "max"):
+        for quota in ("200000 100000", "max 100000"):
             machine(4, quota)
             set_num_threads(None)
             assert torch.get_num_threads() == 2
         monkeypatch.setenv("OMP_NUM_THREADS", "3")
         torch.set_num_threads(3)
-        machine(4, "100000")
+        machine(4, "100000 100000")
         set_num_threads(None)
         assert torch.get_num_threads() == 3
     finally:

@@ -20,7 +20,7 @@ Environment variables that the user has set are not changed. This module imports
 import math
 import os
 from collections.abc import MutableMapping
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 SPIN_COUNT = 1000
 """Number of times that a waiting thread of GNU's OpenMP spins before it sleeps."""
@@ -28,8 +28,8 @@ SPIN_COUNT = 1000
 WAIT_POLICY_VARIABLES = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
 """Environment variables with which the user can choose the wait policy."""
 
-CGROUP_ROOT = Path("/sys/fs/cgroup")
-PROC_CGROUP = Path("/proc/self/cgroup")
+CPU_QUOTA = Path("/sys/fs/cgroup/cpu.max")
+"""The CPU quota of the container of this process (cgroups, version 2)."""
 
 
 def configure_threads(env: MutableMapping[str, str] | None = None) -> None:
@@ -44,45 +44,25 @@ def configure_threads(env: MutableMapping[str, str] | None = None) -> None:
     if not any(variables.get(name) for name in WAIT_POLICY_VARIABLES):
         variables["GOMP_SPINCOUNT"] = str(SPIN_COUNT)
     available = num_available_cpus()
-    # OpenMP respects the affinity of the process, but not the CPU quota of its cgroup.
+    # OpenMP respects the affinity of the process, but not the CPU quota of its container.
     if not variables.get("OMP_NUM_THREADS") and available < _num_schedulable_cpus():
         variables["OMP_NUM_THREADS"] = str(available)
 
 
 def num_available_cpus() -> int:
-    """Return the number of processors this process may use, given its affinity and its cgroup's CPU quota.
+    """Return the number of processors this process may use, given its affinity and its container's CPU quota.
 
     A fractional quota is rounded up.
     """
-    processors, quota = _num_schedulable_cpus(), cpu_quota()
-    return processors if quota is None else max(1, min(processors, math.ceil(quota)))
+    processors = _num_schedulable_cpus()
+    try:
+        # Processor time and period in microseconds.
+        quota, period = CPU_QUOTA.read_text(encoding="utf-8").split()
+        return max(1, min(processors, math.ceil(int(quota) / int(period))))
+    except (OSError, ValueError):  # no container, or the quota "max"
+        return processors
 
 
 def _num_schedulable_cpus() -> int:
     """Return the number of processors that the scheduler may run this process on."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def cpu_quota() -> float | None:
-    """Return the CPU quota of this process as a number of processors, or None without a limit.
-
-    It is the lowest one of its cgroup (version 2) and its ancestors, which limit their descendants as well.
-    """
-    words = _read_words(PROC_CGROUP)
-    inside = PurePosixPath(next((word[4:] for word in words if word.startswith("0::/")), ""))
-    # Processor time and period in microseconds; "max" means no limit.
-    limits = [_read_words(CGROUP_ROOT / path / "cpu.max") for path in (inside, *inside.parents)]
-    quotas = [
-        int(limit[0]) / int(limit[1])
-        for limit in limits
-        if len(limit) == 2 and all(word.isdecimal() and int(word) for word in limit)
-    ]
-    return min(quotas, default=None)
-
-
-def _read_words(path: Path) -> list[str]:
-    """Return the words of a file; empty if it cannot be read."""
-    try:
-        return path.read_text(encoding="utf-8").split()
-    except (OSError, ValueError):
-        return []
