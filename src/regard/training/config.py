@@ -17,6 +17,32 @@ from regard.training.optimizer import (
 
 
 @configclass
+class RunOptions:
+    """The options of every training run: its directory, seed, device and threads."""
+
+    output_dir: str | None = option(
+        default=None,
+        help="Output directory of the run. Default: `runs/NAME` in the current directory for a config file "
+        "`NAME.toml`.",
+    )
+    seed: int = option(
+        default=1,
+        help="Random seed of the initial weights, the order of the data, dropout and masked positions.",
+        ge=0,
+        le=2**32 - 1,
+    )
+    device: str = option(
+        default="auto", help="Device: auto (a GPU if available, else the CPU), cpu, cuda or cuda:N."
+    )
+    num_threads: int = option(
+        default=0,
+        help="Number of CPU threads for matrix multiplications. 0 uses all available processors.",
+        ge=0,
+        le=1_024,
+    )
+
+
+@configclass
 class ValidationConfig:
     """The validation interval, the metric and early stopping."""
 

@@ -18,7 +18,7 @@ from regard.models.registry import MODELS
 from regard.runs.checksums import compare_options, is_path_option, option_values, options_checksum
 from regard.runs.description import ModelDescription, listed_plugins, read_model_config
 from regard.text.paths import check_name
-from regard.training.config import TrainingConfig
+from regard.training.config import RunOptions, TrainingConfig
 from regard.training.losses.base import resumable_loss_options
 
 _log = logging.getLogger(__name__)
@@ -41,29 +41,9 @@ RESUMABLE_KEYS = (
 
 
 @configclass
-class RunConfig(ModelDescription):
+class RunConfig(ModelDescription, RunOptions):
     """All settings of a run: data, model, search and training."""
 
-    output_dir: str | None = option(
-        default=None,
-        help="Output directory of the run. Default: `runs/NAME` in the current directory for a config file "
-        "`NAME.toml`.",
-    )
-    seed: int = option(
-        default=1,
-        help="Random seed of the initial weights, the order of the data and dropout.",
-        ge=0,
-        le=2**32 - 1,
-    )
-    device: str = option(
-        default="auto", help="Device: auto (a GPU if available, else the CPU), cpu, cuda or cuda:N."
-    )
-    num_threads: int = option(
-        default=0,
-        help="Number of CPU threads for matrix multiplications. 0 uses all available processors.",
-        ge=0,
-        le=1_024,
-    )
     training: TrainingConfig = option(default=TrainingConfig, help="Optimization and validation.")
 
     def with_plugins(self) -> "RunConfig":

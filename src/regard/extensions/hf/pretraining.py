@@ -34,7 +34,7 @@ from regard.runs.device import pick_device, set_num_threads
 from regard.runs.weights import MODEL_FILE, copy_weights, load_weights
 from regard.text.files import directory_lock, partial_directory, sync, write_atomic
 from regard.text.reading import InvalidJsonError, file_digest, read_json
-from regard.training.config import TrainingConfig
+from regard.training.config import RunOptions, TrainingConfig
 from regard.training.run_context import RunContext, init_process_group
 from regard.training.trainer import Trainer, TrainingResult
 
@@ -81,29 +81,9 @@ class LanguageModelConfig:
 
 
 @configclass
-class PretrainConfig:
+class PretrainConfig(RunOptions):
     """All settings of a pre-training run."""
 
-    output_dir: str | None = option(
-        default=None,
-        help="Output directory of the run. Default: `runs/NAME` in the current directory for a config file "
-        "`NAME.toml`.",
-    )
-    seed: int = option(
-        default=1,
-        help="Random seed of the initial weights, the order of the text and the masked positions.",
-        ge=0,
-        le=4_294_967_295,
-    )
-    device: str = option(
-        default="auto", help="Device: auto (a GPU if available, else the CPU), cpu, cuda or cuda:N."
-    )
-    num_threads: int = option(
-        default=0,
-        help="Number of CPU threads for matrix multiplications. 0 uses all available processors.",
-        ge=0,
-        le=1_024,
-    )
     text: MonolingualConfig = option(help="Training and validation text.")
     model: LanguageModelConfig = option(
         default=LanguageModelConfig, help="Training objective and size of the model."
