@@ -169,18 +169,10 @@ class Callback:
         """Handle the end of an optimizer step."""
 
     def on_validation(self, entry: Mapping[str, Any]) -> None:
-        """Handle the end of a validation.
-
-        Args:
-            entry: The line of the metrics log; see `regard.training.metrics_logger`.
-        """
+        """Handle the end of a validation; `entry` is the line of `regard.training.metrics_logger`."""
 
     def on_checkpoint(self, path: Path) -> None:
-        """Handle a new checkpoint.
-
-        Args:
-            path: The file of the training state.
-        """
+        """Handle a new checkpoint; `path` is the file of the training state."""
 
 
 @contextmanager

@@ -212,36 +212,30 @@ class Trainer:
         progress = self.state.progress
         self.state.model.train()
         self._last_time = time.monotonic()
-        has_banner = False
+        order = self.train.batches(self.config, self.seed, progress.epoch)
+        if not order:
+            raise DataError("the training text contains no sentence pair")
+        if self.display.enabled:
+            data = self.train, self.valid
+            for line in banner(
+                self.state.model, data, self.config, self.processes, len(order), self.output_dir
+            ):
+                self.display.print(line)
         while True:
-            order = self.train.batches(self.config, self.seed, progress.epoch)
-            if not order:
-                raise DataError("the training text contains no sentence pair")
-            if self.display.enabled and not has_banner:
-                data = self.train, self.valid
-                described = banner(
-                    self.state.model, data, self.config, self.processes, len(order), self.output_dir
-                )
-                for line in described:
-                    self.display.print(line)
-            has_banner = True
-            reason = None
-            while reason is None and progress.batches_in_epoch < len(order):
-                chosen = order[
-                    progress.batches_in_epoch : progress.batches_in_epoch + self.config.gradient_accumulation
-                ]
-                progress.batches_in_epoch += len(chosen)
-                statistics = self.train_step(chosen, self._elapsed, lambda: bool(signals))
-                self._count(statistics)
-                for callback in self.callbacks:
-                    callback.on_step(statistics)
-                self.display.advance(statistics, progress, len(order))
-                reason = self._after_step(statistics, epoch_ended=progress.batches_in_epoch == len(order))
-                # `_after_step` resets the batch counter at the end of an epoch.
-                if progress.batches_in_epoch == 0:
-                    break
+            first = progress.batches_in_epoch
+            chosen = order[first : first + self.config.gradient_accumulation]
+            progress.batches_in_epoch += len(chosen)
+            statistics = self.train_step(chosen, self._elapsed, lambda: bool(signals))
+            self._count(statistics)
+            for callback in self.callbacks:
+                callback.on_step(statistics)
+            self.display.advance(statistics, progress, len(order))
+            reason = self._after_step(statistics, epoch_ended=progress.batches_in_epoch == len(order))
             if reason is not None:
                 return reason
+            # `_after_step` resets the batch counter at the end of an epoch.
+            if progress.batches_in_epoch == 0:
+                order = self.train.batches(self.config, self.seed, progress.epoch)
 
     def _elapsed(self) -> float:
         """Return the seconds since the last call."""
