@@ -8,7 +8,7 @@ from regard.analysis.errors import count_errors
 from regard.analysis.inputs import System
 from regard.config import from_dict
 from regard.data.fertility import Budget, ConstantFertilityConfig
-from regard.data.text import TextProcessor, TextSide
+from regard.data.text import TextProcessor
 from regard.generation.base import FileTranslator
 from regard.generation.config import GenerationConfig
 from regard.generation.lines import enumerate_lines
@@ -20,32 +20,21 @@ from regard.models.rnn.config import RnnConfig
 from regard.reporting.model_card import model_card, read_curves
 from regard.reporting.scores import compute_scores
 from regard.reporting.systems import add_word_links, collect_system
-from regard.text.tokenizers.words import WordsConfig, WordsTokenizer
-from regard.text.vocabulary import SPECIAL_TOKENS, Vocabulary
+from regard.text.vocabulary import SPECIAL_TOKENS
+from saved_models import LSTM, words_side
 
+CONSTRAINED = {"attention": {"kind": "constrained"}}
 PAIRS = [("a b c", "A B C"), ("", "E"), ("d e a", "D"), ("c c c c", "C C B A"), ("x " * 40, "X")]
 
 
 def make_translator(fertility=None) -> NeuralTranslator:
     """Return a translator with random weights, with bounds if given."""
-    sides = [
-        TextSide(WordsTokenizer(WordsConfig()), Vocabulary((*SPECIAL_TOKENS, *words.split())))
-        for words in ("a b c d e", "A B C D E")
-    ]
-    settings = {
-        "embedding_size": 8,
-        "encoder": {"hidden_size": 8},
-        "decoder": {"hidden_size": 8},
-        "init_range": 0.7,
-    }
+    sides = [words_side(words) for words in ("a b c d e", "A B C D E")]
+    size, budget, attention = len(sides[0].vocabulary), None, {}
     if fertility is not None:
-        settings["attention"] = {"kind": "constrained"}
-    config = from_dict(RnnConfig, settings)
-    budget = None
-    if fertility is not None:
-        budget = Budget.constant(ConstantFertilityConfig(value=fertility), len(sides[0].vocabulary))
+        budget, attention = Budget.constant(ConstantFertilityConfig(value=fertility), size), CONSTRAINED
+    config = from_dict(RnnConfig, LSTM | attention)
     torch.manual_seed(0)
-    size = len(sides[0].vocabulary)
     search = {"beam_size": 2, "min_length": 2, "max_length_ratio": 1.0, "max_length_offset": 2}
     search["max_source_length"] = 20
     return NeuralTranslator(

@@ -5,35 +5,18 @@ import sys
 from pathlib import Path
 
 import pytest
-import torch
 
-from regard.config import dump_toml, from_dict, to_dict
-from regard.data.text import TextProcessor, TextSide
+from regard.config import dump_toml
 from regard.errors import CheckpointError
-from regard.models import build_model
-from regard.runs.checksums import write_weights
-from regard.runs.description import ModelDescription, load_description, write_config
+from regard.runs.description import ModelDescription, load_description
 from regard.runs.loading import load_model
-from regard.runs.weights import named_weights
-from regard.text.tokenizers.words import WordsConfig, WordsTokenizer
-from regard.text.vocabulary import SPECIAL_TOKENS, Vocabulary
-from regard.training.run_config import RunConfig, load_config
-
-SIDE = TextSide(WordsTokenizer(WordsConfig()), Vocabulary((*SPECIAL_TOKENS, "a", "b")))
-SIZES = {"num_layers": 1, "hidden_size": 4}
-MODEL = {"embedding_size": 4, "encoder": SIZES, "decoder": SIZES}
+from regard.training.run_config import load_config
+from saved_models import save_model
 
 
 @pytest.fixture
 def model_dir(tmp_path: Path) -> Path:
-    corpus = {"source": "s", "target": "t"}
-    config = from_dict(RunConfig, {"data": {"train": [corpus], "valid": corpus}, "model": MODEL})
-    TextProcessor(SIDE, SIDE).save(tmp_path)
-    torch.manual_seed(1)
-    size = len(SIDE.vocabulary)
-    write_weights(tmp_path, to_dict(config), named_weights(build_model(config.model, size, size)), {})
-    write_config(config, tmp_path)
-    return tmp_path
+    return save_model(tmp_path)
 
 
 def test_loading_and_translating_import_no_training(model_dir: Path) -> None:
