@@ -18,18 +18,18 @@ from regard.runs.fertility_predictor import (
 from regard.runs.serialization import read_tensors, write_tensors
 from regard.training.fertility import TaggedSentences, train_predictor
 
+TAGGED = TaggedSentences([["a", "b"], ["b"], ["a", "a"]], [[1, 2], [2], [1, 1]])
+SIZES = TaggerConfig(embedding_size=4, hidden_size=4)
+
 
 def test_the_f1_of_fertilities_precedes_a_metric_of_a_plugin(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(METRICS, "_entries", {**METRICS._entries, "f1": METRICS._entry("bleu")})
-    tagged = TaggedSentences([["a", "b"], ["b"], ["a", "a"]], [[1, 2], [2], [1, 1]])
-    result = train_predictor(tmp_path / "p", tagged, tagged, TaggerConfig(embedding_size=4, hidden_size=4))
+    result = train_predictor(tmp_path / "p", TAGGED, TAGGED, SIZES)
     assert 0 <= result.rows()[-1]["f1"] <= 1 and result.metric == "f1"
 
 
 def test_options_that_the_description_does_not_state_have_their_defaults(tmp_path: Path) -> None:
-    tagged = TaggedSentences([["a", "b"], ["b"], ["a", "a"]], [[1, 2], [2], [1, 1]])
-    sizes = TaggerConfig(embedding_size=4, hidden_size=4)
-    train_predictor(tmp_path / "p", tagged, tagged, sizes)
+    train_predictor(tmp_path / "p", TAGGED, TAGGED, SIZES)
     known = FertilityPredictor.load(tmp_path / "p")
     # The description of a version without the option `dropout`, and its weights.
     file, weights = tmp_path / "p" / PREDICTOR_FILE, tmp_path / "p" / "model.safetensors"

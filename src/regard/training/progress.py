@@ -82,12 +82,8 @@ class TrainingProgress:
         else:
             better = score > self.best_score if higher_is_better else score < self.best_score
         if better:
-            self.best_score, self.best_step, self.best_loss, self.validations_since_best = (
-                score,
-                self.step,
-                loss,
-                0,
-            )
+            self.best_score, self.best_loss = score, loss
+            self.best_step, self.validations_since_best = self.step, 0
         else:
             self.validations_since_best += 1
         return better
