@@ -32,7 +32,7 @@ from regard.runs.weights import (
     state_file,
 )
 from regard.training.optimizer import LRScheduler, load_optimizer_state, optimizer_state_tensors
-from regard.training.progress import MetricSums, TrainingProgress
+from regard.training.progress import TrainingProgress
 from regard.types import Tensor
 
 
@@ -122,8 +122,7 @@ class CheckpointManager:
         load_optimizer_state(state.optimizer, state.trained_parameter_names(), moments)
         state.schedule.load_state_dict(about["schedule"])
         try:
-            progress = about["progress"]
-            state.progress = TrainingProgress(**{**progress, "sums": MetricSums(**progress["sums"])})
+            state.progress = TrainingProgress(**about["progress"])
         except (KeyError, TypeError):
             raise CheckpointError(
                 f"{file}: written by another version of regard; train into another directory"

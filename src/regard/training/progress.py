@@ -9,26 +9,7 @@ from regard.config.results import perplexity
 from regard.training.config import StopConfig
 from regard.training.run_context import StepStatistics
 
-
-@dataclass
-class MetricSums:
-    """Sums since the last line of the metrics log; losses are in nats.
-
-    Attributes:
-        steps: The number of optimizer steps.
-        tokens: The number of target tokens.
-        loss: The minimized loss.
-        nll: -log p of the references.
-        grad_norm: The sum of the gradient norms.
-        seconds: The time spent on optimizer steps.
-    """
-
-    steps: int = 0
-    tokens: int = 0
-    loss: float = 0.0
-    nll: float = 0.0
-    grad_norm: float = 0.0
-    seconds: float = 0.0
+SUMMED = ("steps", "tokens", "loss", "nll", "grad_norm", "seconds")
 
 
 @dataclass
@@ -47,7 +28,8 @@ class TrainingProgress:
         best_step: The step of the best validation.
         best_loss: The validation loss of the best validation.
         validations_since_best: The number of validations since the best one.
-        sums: The sums for the next line of the metrics log.
+        sums: The sums of the steps since the last line of the metrics log: their numbers of `steps` and of
+            target `tokens`, the `loss` and the `nll` in nats, the `grad_norm`, and the time in `seconds`.
     """
 
     step: int = 0
@@ -61,7 +43,7 @@ class TrainingProgress:
     best_step: int = 0
     best_loss: float = math.inf
     validations_since_best: int = 0
-    sums: MetricSums = dataclasses.field(default_factory=MetricSums)
+    sums: dict[str, float] = dataclasses.field(default_factory=lambda: dict.fromkeys(SUMMED, 0.0))
 
     def record_validation(self, score: float, higher_is_better: bool, loss: float) -> bool:
         """Record a validation score and return whether it is the best so far; NaN never is.
@@ -94,31 +76,31 @@ class TrainingProgress:
         self.step += 1
         self.tokens += statistics.tokens
         self.seconds += statistics.seconds
-        sums.seconds += statistics.seconds
+        sums["seconds"] += statistics.seconds
         # The losses of skipped steps may be NaN, which would make the means NaN.
         if not statistics.applied:
             self.skipped_steps += 1
             self.consecutive_skipped_steps += 1
             return
         self.consecutive_skipped_steps = 0
-        sums.steps += 1
-        sums.tokens += statistics.tokens
-        sums.loss += statistics.loss
-        sums.nll += statistics.nll
-        sums.grad_norm += statistics.grad_norm
+        sums["steps"] += 1
+        sums["tokens"] += statistics.tokens
+        sums["loss"] += statistics.loss
+        sums["nll"] += statistics.nll
+        sums["grad_norm"] += statistics.grad_norm
 
     def take_means(self, learning_rate: float) -> dict[str, Any] | None:
         """Return the means for the metrics log, and start new sums; None if no step was applied."""
-        sums, self.sums = self.sums, MetricSums()
-        if not sums.tokens:
+        sums, self.sums = self.sums, dict.fromkeys(SUMMED, 0.0)
+        if not sums["tokens"]:
             return None
         entry = {
-            "loss": sums.loss / sums.tokens,
-            "perplexity": perplexity(sums.nll / sums.tokens),
-            "grad_norm": sums.grad_norm / sums.steps,
+            "loss": sums["loss"] / sums["tokens"],
+            "perplexity": perplexity(sums["nll"] / sums["tokens"]),
+            "grad_norm": sums["grad_norm"] / sums["steps"],
             "learning_rate": learning_rate,
             "tokens": self.tokens,
-            "tokens_per_second": round(sums.tokens / max(1e-9, sums.seconds), 1),
+            "tokens_per_second": round(sums["tokens"] / max(1e-9, sums["seconds"]), 1),
             "seconds": round(self.seconds, 3),
         }
         return {**entry, "skipped": self.skipped_steps} if self.skipped_steps else entry
