@@ -1,20 +1,14 @@
 """The number of processors available to this process, and the wait policy of OpenMP threads.
 
-PyTorch, MKL and the compiled kernels of `regard.kernels` share one pool of OpenMP threads. Between two
-parallel regions its threads spin for a while before they sleep. GNU's OpenMP, which is part of PyTorch's
-wheels for Linux, spins 300,000 times by default, which takes several milliseconds. If other processes compete
-for the same processors, a spinning thread occupies the processor that the thread it waits for needs, and
-training nearly stops. Without any spinning (`OMP_WAIT_POLICY=passive`), training on an idle machine loses a
-quarter of its speed. A short spin, about as long as it takes to wake a sleeping thread, avoids both problems.
-`benchmarks/shared.py` measures the policies.
+PyTorch, MKL and the compiled kernels of `regard.kernels` share one pool of OpenMP threads. A waiting thread
+of GNU's OpenMP spins 300,000 times, which takes several milliseconds, before it sleeps. If other processes
+compete for the processors, training then nearly stops. Without any spinning, it loses a quarter of its speed
+on an idle machine. A short spin, about as long as it takes to wake a thread, avoids both problems.
+`benchmarks/shared.py` measures the policies, and `docs/howto/processors.md` describes the settings.
 
 OpenMP reads its settings once, when PyTorch is imported. The command line therefore calls
-`configure_threads` before that import. Python programs that use regard can do the same:
-
-    import regard
-    regard.configure_threads()  # before the first import of torch
-
-Environment variables that the user has set are not changed. This module imports only the standard library.
+`configure_threads` before that import. Environment variables that the user has set are not changed. This
+module imports only the standard library.
 """
 
 import math

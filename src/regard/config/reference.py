@@ -3,8 +3,6 @@
 A path may have a table for each kind (`training.optimizer` is an Adam or an SGD configuration), and for each
 kind of the table above (`model.encoder` has other options for each kind of model). A class that appears at a
 second path refers to the first one: `data.valid` has the options of `data.train`.
-
-They are rendered as text.
 """
 
 import dataclasses
