@@ -5,13 +5,11 @@ import sys
 import xml.etree.ElementTree as ET
 
 import matplotlib
-import numpy as np
 import pytest
 from matplotlib.figure import Figure as MatplotlibFigure
 
 from regard.errors import DataError, UsageError
 from regard.plot.figure import FORMATS, Figure
-from regard.plot.heatmap import attention_heatmap
 from regard.plot.style import matplotlib_style, new_figure
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -66,14 +64,10 @@ def test_wrong_formats_and_places_are_rejected(tmp_path):
         chart().save(tmp_path / "nowhere" / "one.svg")
 
 
-def test_missing_matplotlib_is_reported_and_not_needed_for_svg_maps(monkeypatch):
+def test_missing_matplotlib_is_reported(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(UsageError, match=re.escape("pip install 'regard[plot]'")):
         chart().render("svg")
-    heat = attention_heatmap(np.eye(2), ["a", "b"], ["x", "y"]).figure()
-    assert heat.svg.startswith("<svg")
-    with pytest.raises(UsageError, match=re.escape("pip install 'regard[plot]'")):
-        heat.render("pdf")
 
 
 def test_style_file_can_be_used_by_its_name():

@@ -4,6 +4,7 @@ It is the only result of translators, for Python, the command line, the server a
 same JSON fields (`Translation.to_data`). A field has the name of the attribute that it contains.
 """
 
+import html
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,6 +18,7 @@ from regard.attention.constrained import LOWER_BOUND_TOLERANCE
 from regard.config.results import SCHEMA_VERSION, Result, html_table, json_value, rounded_numbers
 from regard.data.fertility import Fertilities
 from regard.data.text import TextProcessor
+from regard.errors import UsageError
 from regard.generation.config import AlignmentConfig
 from regard.generation.hypothesis import Hypothesis
 from regard.generation.linking import (
@@ -372,7 +374,12 @@ class Translation(Result):
         """Return the texts, the score and the attention map for notebooks."""
         table = html_table([self.row()])
         # A map without weights or rows cannot be plotted, and a notebook must still show the texts.
-        return table + self.plot(words=True).svg if self.attends and self.tokens else table
+        if not (self.attends and self.tokens):
+            return table
+        try:
+            return table + self.plot(words=True).svg
+        except UsageError as error:  # matplotlib is not installed
+            return f"{table}<p>{html.escape(str(error))}</p>"
 
     def __repr__(self) -> str:
         """Return the text and its score."""

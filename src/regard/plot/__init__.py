@@ -1,4 +1,4 @@
-"""Attention maps as SVG of our own and in a terminal, and every other figure by matplotlib.
+"""Figures of attention maps and analyses by matplotlib, and attention maps in a terminal.
 
 Functions return a `Figure`, which a notebook displays, which is saved as SVG, PDF or PNG, and of which
 `plot_on` plots a panel on matplotlib axes. matplotlib (extra `plot`) is imported only when it plots.

@@ -1,7 +1,6 @@
 """A figure that a notebook displays and that is saved as SVG, PDF or PNG."""
 
 import io
-import re
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
 
 FORMATS = ("svg", "pdf", "png")
 """File formats of figures."""
-_PATH = re.compile(r'(?<= d=")[^"]+')
-_DECIMALS = re.compile(r"-?[0-9]+\.[0-9]{3,}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,14 +29,12 @@ class Figure:
         title: Accessible title.
         description: Accessible description, with the important numbers.
         plot: Function that plots the figure with matplotlib.
-        own_svg: SVG text of an attention map. None for a figure whose SVG form is plotted by matplotlib, too.
         panels: Functions that plot each panel on axes, for `plot_on`.
     """
 
     title: str
     description: str
     plot: Callable[[], "matplotlib.figure.Figure"]
-    own_svg: str | None = None
     panels: Sequence[Callable[["matplotlib.axes.Axes"], None]] = ()
 
     @cached_property
@@ -77,8 +72,6 @@ class Figure:
         """
         if file_format not in FORMATS:
             raise UsageError(f"{file_format!r} is no format of figures: expected one of {', '.join(FORMATS)}")
-        if file_format == "svg" and self.own_svg is not None:
-            return self.own_svg.encode()
         title, description = printable(self.title), printable(self.description)
         metadata = {
             "svg": {"Title": title, "Date": None, "Creator": None},
@@ -87,13 +80,12 @@ class Figure:
         }[file_format]
         content = io.BytesIO()
         with matplotlib_style(), warnings.catch_warnings():
-            # The viewer of an SVG file may have a font with this character.
-            warnings.filterwarnings("ignore", message=r"Glyph .* missing from font")
+            # The viewer of an SVG file may have a font with this character, whose width is estimated.
+            warnings.filterwarnings("ignore", message=r"Glyph .* missing from font|constrained_layout not")
             self.matplotlib.savefig(content, format=file_format, metadata=metadata)
         if file_format != "svg":
             return content.getvalue()
-        svg = _PATH.sub(_shorten_path, content.getvalue().decode())
-        head, metadata_element, rest = svg.partition(" <metadata>")
+        head, metadata_element, rest = content.getvalue().decode().partition(" <metadata>")
         head = head.replace("<svg ", '<svg role="img" ', 1)
         return f"{head} <desc>{escape(description)}</desc>\n{metadata_element}{rest}".encode()
 
@@ -117,8 +109,3 @@ class Figure:
 
     def _repr_svg_(self) -> str:
         return self.svg
-
-
-def _shorten_path(path: re.Match[str]) -> str:
-    """Return path data on one line, rounded to a hundredth of a point."""
-    return _DECIMALS.sub(lambda number: f"{float(number[0]):.2f}", path[0].replace("\n", " "))

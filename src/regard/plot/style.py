@@ -2,7 +2,7 @@
 
 `regard.mplstyle` contains the sizes and colors of matplotlib, which is imported only when it plots. Each
 system has the same color, dash pattern and marker in all panels of a figure, so that the systems can be
-distinguished without color. Attention maps in SVG use the same colors and labels, but no matplotlib.
+distinguished without color.
 """
 
 import re
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 # The runtime type checks of the tests do not accept an int for a float.
 Length = int | float
-Point = tuple[Length, Length]
 
 INK = "#1a1a1a"
 MUTED = "#555555"
