@@ -1,14 +1,15 @@
 """The inputs of all analyses: systems, a text with references and word links, and a progress display."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, Self, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, runtime_checkable
 
 from regard.alignment import Corpus, WordAligner
 from regard.alignment.corpus import UNKNOWN
 from regard.errors import DataError, UsageError
-from regard.text.links import GoldLinks, Links, parse_gold_links, read_gold_links
+from regard.text.corpus import read_lines
+from regard.text.links import GoldLinks, Links, parse_gold_links
 from regard.text.paths import readable
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from regard.generation.base import BaseTranslator
 
 _T = TypeVar("_T")
+_Parsed = TypeVar("_Parsed", Links, GoldLinks)
 _MAX_UNKNOWN_SHARE = 0.3  # a note is made if more than this share of the words is unknown to the aligner
 
 WordPairs = Sequence[tuple[Sequence[str], Sequence[str]]]
@@ -62,7 +64,7 @@ class ParallelText:
         reference_path: The file of the references. None for a text from Python.
 
     Raises:
-        DataError: if the numbers of lines differ, or a side contains no text.
+        DataError: if a side contains no text.
     """
 
     sources: tuple[str, ...]
@@ -71,16 +73,10 @@ class ParallelText:
     reference_path: str | None = None
 
     def __post_init__(self) -> None:
-        """Check the numbers of lines, and that both sides contain text."""
-        reference_name = self.reference_path or "references"
-        if len(self.sources) != len(self.references):
-            raise DataError(
-                f"{self.source_name} has {len(self.sources)} lines but {reference_name} has "
-                f"{len(self.references)}: both must have the same number of lines"
-            )
+        """Check that both sides contain text."""
         for lines, name, path in (
             (self.sources, self.source_name, self.source_path),
-            (self.references, reference_name, self.reference_path),
+            (self.references, self.reference_path or "references", self.reference_path),
         ):
             # A text of empty lines is nearly always the wrong file, and would get meaningless scores.
             if not any(line.strip() for line in lines):
@@ -182,22 +178,37 @@ class Linker:
         return Corpus.from_tokens(pairs, self.aligner.words, allow_empty=True)
 
 
-def read_gold(given: Path | str | Iterable[GoldLinks | str], text: ParallelText) -> list[GoldLinks]:
+def read_links(source: Any, name: str, parse: Callable[[str, str], _Parsed]) -> tuple[list[_Parsed], str]:
+    """Return the links of each pair, and their name for messages.
+
+    Args:
+        source: A file, or the links of each pair, parsed or as lines.
+        name: Name of the argument. A file has its own name.
+        parse: Parses one line, given its name for messages.
+
+    Raises:
+        DataError: if the file cannot be read, or a line is not a list of links.
+    """
+    if isinstance(source, Path | str):
+        name, source = str(source), read_lines(source)
+    links = []
+    for number, row in enumerate(source, 1):
+        if isinstance(row, str):
+            row = parse(row, f"{name}:{number}")
+        # The rows of an array have NumPy integers; these sets are equal to those of a file.
+        elif not isinstance(row, GoldLinks):
+            row = frozenset((int(i), int(j)) for i, j in row)
+        links.append(row)
+    return links, name
+
+
+def read_gold(source: Path | str | Iterable[GoldLinks | str], text: ParallelText) -> list[GoldLinks]:
     """Return the gold links of a text, from a `.talp` file or the links of each line.
 
     Raises:
         DataError: if the links are malformed, or their number differs from the number of lines.
     """
-    if isinstance(given, str | Path):
-        gold, name = list(read_gold_links(given)), str(given)
-    else:
-        name = "gold_links"
-        gold = [
-            line_links
-            if isinstance(line_links, GoldLinks)
-            else parse_gold_links(line_links, f"{name}:{number}")
-            for number, line_links in enumerate(given, 1)
-        ]
+    gold, name = read_links(source, "gold_links", parse_gold_links)
     if len(gold) != len(text):
         raise DataError(
             f"{name} has {len(gold)} lines but {text.source_name} has {len(text)}: gold links need one line "

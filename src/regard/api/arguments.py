@@ -1,14 +1,14 @@
 """Arguments of the Python API: texts and word links, as files or as lists."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 from regard.analysis.inputs import ParallelText
 from regard.errors import DataError, UsageError
 from regard.text.corpus import clean_line, read_lines
-from regard.text.links import GoldLinks, Links, check_links
+from regard.text.links import Links, check_links
 from regard.text.words import split_whitespace
 
 TextSource = Path | str | Iterable[str]
@@ -18,7 +18,6 @@ LinkSource = Path | str | Iterable[Any]
 
 The links of a pair are pairs of positions, or an array as in `Translation.alignment`.
 """
-_Parsed = TypeVar("_Parsed", Links, GoldLinks)
 
 
 @dataclass(frozen=True)
@@ -116,30 +115,6 @@ def reference_sets(references: Iterable[Any] | Path | str) -> list[NamedText]:
     if isinstance(items, list) and items and all(isinstance(item, list | tuple | Path) for item in items):
         return [NamedText.read(item, f"reference {number}") for number, item in enumerate(items, 1)]
     return [NamedText.read(items, "references")]
-
-
-def read_links(source: Any, name: str, parse: Callable[[str, str], _Parsed]) -> tuple[list[_Parsed], str]:
-    """Return the links of each pair, and their name for messages.
-
-    Args:
-        source: A file, or the links of each pair, parsed or as lines.
-        name: Name of the argument. A file has its own name.
-        parse: Parses one line, given its name for messages.
-
-    Raises:
-        DataError: if the file cannot be read, or a line is not a list of links.
-    """
-    if isinstance(source, Path | str):
-        name, source = str(source), read_lines(source)
-    links = []
-    for number, row in enumerate(source, 1):
-        if isinstance(row, str):
-            row = parse(row, f"{name}:{number}")
-        # The rows of an array have NumPy integers; these sets are equal to those of a file.
-        elif not isinstance(row, GoldLinks):
-            row = frozenset((int(i), int(j)) for i, j in row)
-        links.append(row)
-    return links, name
 
 
 def count_words(lines: Iterable[str]) -> list[int]:

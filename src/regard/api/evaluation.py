@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from regard.analysis.inputs import read_links
 from regard.api.arguments import (
     LinkSource,
     NamedText,
@@ -19,7 +20,6 @@ from regard.api.arguments import (
     check_num_lines,
     check_rows,
     count_words,
-    read_links,
     reference_sets,
 )
 from regard.api.evaluation_result import (

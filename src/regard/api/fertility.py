@@ -17,6 +17,7 @@ import numpy as np
 from regard.alignment import Corpus, TrainingSetup
 from regard.alignment.base import DEFAULT_ALIGNER
 from regard.alignment.word_aligner import align_fertilities
+from regard.analysis.inputs import read_links
 from regard.api.alignment import aligner_config
 from regard.api.arguments import (
     LinkSource,
@@ -24,7 +25,6 @@ from regard.api.arguments import (
     TextSource,
     check_num_lines,
     check_rows,
-    read_links,
     read_parallel,
 )
 from regard.config.results import Result, SequenceResult

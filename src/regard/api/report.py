@@ -208,14 +208,9 @@ def _with_training_size(system: SystemResults) -> SystemResults:
 def _config_text(model: Any) -> ParallelText:
     """Return the test text in the configuration of a model, or else its validation text."""
     directory: Path = (model if isinstance(model, list) else model.directories)[0]
-    if not directory.is_dir():
+    if not directory.is_dir() or foreign_format(directory) is not None:
         raise UsageError(
-            f"{directory}: this is not a model directory with a configuration; give test=(source, reference) "
-            "(--test SOURCE REFERENCE)"
-        )
-    if foreign_format(directory) is not None:
-        raise UsageError(
-            f"{directory}: the configuration of the model names no text; give "
+            f"{directory}: this is not a model directory whose configuration names a text; give "
             "test=(source, reference) (--test SOURCE REFERENCE)"
         )
     data = load_description(directory).data
