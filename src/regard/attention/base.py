@@ -315,9 +315,6 @@ class Attention(nn.Module, ABC):
             state: The state before the first step.
             likelihood: Function of contexts [B, K, D] and t that returns log p(reference token at t | context
                 k) as [B, K]. Required by mechanisms that observe tokens.
-
-        Raises:
-            TypeError: The mechanism observes tokens, but `likelihood` is not given.
         """
         steps: list[AttentionStep] = []
         posteriors: list[Tensor] = []
@@ -326,11 +323,7 @@ class Attention(nn.Module, ABC):
             state = step.state
             if self.observes_tokens:
                 # The next step depends on this token, so its likelihood is needed now.
-                if likelihood is None:
-                    raise TypeError(
-                        f"{type(self).__name__}.read_all needs the argument likelihood(contexts, t): "
-                        "this mechanism observes tokens"
-                    )
+                assert likelihood is not None, f"{type(self).__name__} observes tokens"
                 state = step.update(likelihood(step.contexts, t))
             if self.has_posterior:
                 posteriors.append(state.posteriors)
