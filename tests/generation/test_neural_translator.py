@@ -130,3 +130,9 @@ def test_scoring_returns_the_scores_of_search(build, caplog):
         assert one.score == pytest.approx(result.score, abs=1e-5)
         assert one.tokens == result.tokens
     assert len(caplog.messages) == 2
+
+
+def test_description_has_the_configured_score_function(build):
+    """A mechanism from outside the package may have scores without being a `ScorerAttention`."""
+    model = build(two=True, attention={"score_function": "dot"})
+    assert NeuralTranslator(model, TEXT, search()).describe().score_function == "dot"
