@@ -142,9 +142,9 @@ class VariationalAttention(ScorerAttention):
                 log_weights = top_log_probs - top_log_probs.logsumexp(-1, keepdim=True)
             return _step_of_positions(memory, positions, log_weights, log_prior.new_zeros(len(prior)), after)
         # One distribution per step was computed in `start`; the state carries the remaining ones.
-        log_proposal, *rest = state.log_proposals
+        log_proposal, *remaining = state.log_proposals
         proposal = log_proposal.exp()
-        after = dataclasses.replace(after, log_proposals=tuple(rest), posterior=proposal)
+        after = dataclasses.replace(after, log_proposals=tuple(remaining), posterior=proposal)
         # Masked positions have -inf in both distributions, and -inf - (-inf) would be NaN.
         masked = ~memory.mask
         difference = log_proposal.masked_fill(masked, 0.0) - log_prior.masked_fill(masked, 0.0)

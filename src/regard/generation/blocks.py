@@ -87,7 +87,7 @@ Pair = tuple[str, str] | Translation
 def pair_blocks(
     text: TextProcessor, pairs: Iterable[Pair], config: GenerationConfig, model: TranslationModel
 ) -> Iterator[list[Translation]]:
-    """Yield blocks of tokenized lines and translations, without scores. One that is refused has an error.
+    """Yield blocks of tokenized lines and translations, without scores. A rejected pair has an error.
 
     A single warning is logged if the model generates actions and a translation contains no step action.
     """
@@ -133,7 +133,7 @@ def _check_fertilities(pairs: Sequence[Translation], text: TextProcessor) -> lis
     upper_bounds, _ = text.budget.bounds(
         [text.source.vocabulary.to_ids(pair.text_source_tokens) for pair in readable]
     )
-    refused: dict[int, Translation] = {}
+    rejected: dict[int, Translation] = {}
     for pair, upper in zip(readable, upper_bounds, strict=True):
         total = float(upper.sum())
         # Number of target tokens that the total attention covers, up to the tolerance of the model.
@@ -145,15 +145,14 @@ def _check_fertilities(pairs: Sequence[Translation], text: TextProcessor) -> lis
                 f"{pair.tokens[num_covered]!r}; a model trained with data.fertility.sink = true has no such "
                 "limit"
             )
-            refused[pair.number] = replace(
+            rejected[pair.number] = replace(
                 pair, text="", source_tokens=(), tokens=(), retokenized=False, error=error
             )
-    return [refused.get(pair.number, pair) for pair in pairs]
+    return [rejected.get(pair.number, pair) for pair in pairs]
 
 
 def _tokenize_pair(pair: Pair, limits: LengthLimits, most: float, empty: Translation) -> Translation:
     """Return the translation of `empty` with the texts and tokens of a pair, or why it cannot be scored."""
-    given = pair if isinstance(pair, Translation) else None
     source, target = (pair.source, pair.text) if isinstance(pair, Translation) else pair
     empty, text = replace(empty, source=source), empty.processor
     # Lines with far too many characters are rejected before the costly tokenization.
@@ -166,8 +165,8 @@ def _tokenize_pair(pair: Pair, limits: LengthLimits, most: float, empty: Transla
     if error is not None:
         return replace(empty, error=error)
     tokenized = tokens = tuple(text.source.tokenize(source)), tuple(text.target.tokenize(target))
-    if given is not None:
-        tokens = given.text_source_tokens or tokenized[0], given.tokens
+    if isinstance(pair, Translation):
+        tokens = pair.text_source_tokens or tokenized[0], pair.tokens
     lengths = len(tokens[0]), len(tokens[1])
     error = length_error(source, lengths[0], limits.source) or length_error(target, lengths[1], limits.target)
     if error is None and not tokens[0]:
