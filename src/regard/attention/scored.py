@@ -58,7 +58,7 @@ class ScorerAttention(Attention):
         """Build the scorer."""
         super().__init__()
         self.score_function = score_function or DEFAULT_SCORE_FUNCTION
-        self.scorer = build_scorer(self.score_function, query_size, memory_size)
+        self.scorer = build_scorer(score_function, query_size, memory_size)
 
     def prepare(self, memory: Memory) -> Memory:
         """Compute the keys and prepare the values."""

@@ -177,12 +177,12 @@ class AdditiveScorer(AttentionScorer):
         return hidden @ self.vector.to(hidden.dtype)
 
 
-def build_scorer(name: str, query_size: int, memory_size: int) -> AttentionScorer:
-    """Build the scorer with a registered name; see `AttentionScorer`.
+def build_scorer(name: str | None, query_size: int, memory_size: int) -> AttentionScorer:
+    """Build the scorer with a registered name; None means scaled_bilinear. See `AttentionScorer`.
 
     Raises:
         ConfigError: if the scorer does not support these widths.
     """
-    scorer_type = SCORE_FUNCTIONS.get(name)
+    scorer_type = SCORE_FUNCTIONS.get(name or DEFAULT_SCORE_FUNCTION)
     assert scorer_type is not None, name  # the config has checked the name
     return scorer_type(query_size, memory_size)
