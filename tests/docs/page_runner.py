@@ -23,19 +23,14 @@ SERVED = ["runs/first", "--checker", "checker"]
 
 def main() -> None:
     """Run the blocks of the file named by the argument; the error of a block names its line."""
-    given = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     names: dict[str, object] = {"__name__": "__main__", "regard": regard, **texts()}
     sys.path.insert(0, "")
-    for one in given["blocks"]:
-        where = f"{one['page']}, line {one['line']}"
-        if one["language"] == "python":
-            try:
-                run_python(one["code"], where, names)
-            except Exception as error:
-                error.add_note(f"in {where}")
-                raise
-        elif one["language"] == "sh":
-            run_commands(one["code"], where, given["python"])
+    for block in json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")):
+        where = f"{block['page']}, line {block['line']}"
+        if block["language"] == "python":
+            run_python(block["code"], where, names)
+        else:
+            run_commands(block["code"], where)
 
 
 def run_python(code: str, where: str, names: dict[str, object]) -> None:
@@ -48,31 +43,30 @@ def run_python(code: str, where: str, names: dict[str, object]) -> None:
 
 def texts() -> dict[str, list[str]]:
     """Return the names of texts that pages use without defining them."""
-    read = {name: Path(name).read_text(encoding="utf-8").splitlines() for name in FILES}
-    sources, references, train_sources, train_targets = read.values()
-    given = dict.fromkeys(("references", "targets", "outputs", "translations"), references)
-    return {"sources": sources, **given, "train_sources": train_sources, "train_targets": train_targets}
+    lines = (Path(name).read_text(encoding="utf-8").splitlines() for name in FILES)
+    sources, references, train_sources, train_targets = lines
+    targets = dict.fromkeys(("references", "targets", "outputs", "translations"), references)
+    return {"sources": sources, **targets, "train_sources": train_sources, "train_targets": train_targets}
 
 
-def run_commands(code: str, where: str, python: str) -> None:
+def run_commands(code: str, where: str) -> None:
     """Run the commands of a block in a shell, and stop at the first that fails."""
-    os.environ["DOCS_PYTHON"] = python
-    kept = []
+    commands = []
     for line in code.split("\n"):
         if line.startswith("regard init"):
             # The written run would train for minutes; the run of this name in the world is tiny.
             line = line.replace("-o first.toml", "-o written.toml && cp -r written-text first-text")
         if re.match(r"regard serve\b", line):
-            with server(line.partition("#")[0].split()[2:], python) as address:
+            with server(line.partition("#")[0].split()[2:]) as address:
                 with urllib.request.urlopen(f"{address}/health") as answer:
                     assert answer.status == 200, where
         else:
-            kept.append(line)
+            commands.append(line)
     if "localhost:8000" in code:
-        with server(SERVED, python) as address:
-            shell("\n".join(kept).replace("localhost:8000", address.removeprefix("http://")), where)
-    elif any(kept):
-        shell("\n".join(kept), where)
+        with server(SERVED) as address:
+            shell("\n".join(commands).replace("localhost:8000", address.removeprefix("http://")), where)
+    elif any(commands):
+        shell("\n".join(commands), where)
 
 
 def shell(script: str, where: str) -> None:
@@ -87,10 +81,9 @@ def shell(script: str, where: str) -> None:
 
 
 @contextmanager
-def server(arguments: list[str], python: str) -> Iterator[str]:
+def server(arguments: list[str]) -> Iterator[str]:
     """Serve models on a free port, and yield the address."""
-    kept = [one for i, one in enumerate(arguments) if one != "--port" and arguments[i - 1] != "--port"]
-    command = [python, "-m", "regard", "serve", *kept, "--port", "0"]
+    command = [os.environ["DOCS_PYTHON"], "-m", "regard", "serve", *arguments, "--port", "0"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     printed = []

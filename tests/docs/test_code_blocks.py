@@ -31,18 +31,14 @@ MODELS = {"docs/howto/export.md": "transformer", "docs/explanation/posterior.md"
 LONG = ("regard quickstart", "regard tour", "pytest", ".venv-test")
 """Commands that take minutes or need a network, on every page."""
 
-REPLACED = {"docs/explanation/hard.md": "runs/hard"}
-"""Models that a page trains itself, with other settings."""
-
 CORPUS = {"source": "s", "target": "t"}
-TABLES = {"data", "model", "training", "generation", "seed"}
 
 
 def page_blocks(name: str, *languages: str) -> list[doc_blocks.Block]:
-    found = [one for one in doc_blocks.blocks(PAGES[name]) if one.language in languages and not one.mark]
     return [
-        replace(one, code=doc_blocks.runnable(one.code, LONG)) if one.language == "sh" else one
-        for one in found
+        replace(block, code=doc_blocks.runnable(block.code, LONG)) if block.language == "sh" else block
+        for block in doc_blocks.blocks(PAGES[name])
+        if block.language in languages and not block.mark
     ]
 
 
@@ -56,21 +52,17 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return shared_directory(tmp_path_factory, "docs-world", build_world)
 
 
-def run_blocks(
-    found: list[dict[str, Any]], world: Path, tmp_path: Path, model: str = "soft", absent: str | None = None
-) -> None:
-    """Run blocks in a copy of the world, in which MODEL is of the given kind, without one of the models."""
+def run_blocks(blocks: list[dict[str, Any]], world: Path, tmp_path: Path, model: str = "soft") -> None:
+    """Run blocks in a copy of the world, in which MODEL is of the given kind."""
     directory = tmp_path / "world"
     shutil.copytree(world, directory)
-    if absent is not None:
-        shutil.rmtree(directory / absent)
     shutil.rmtree(directory / "MODEL")
     shutil.copytree(directory / "runs" / model, directory / "MODEL")
-    (tmp_path / "blocks.json").write_text(json.dumps({"python": warm_python(), "blocks": found}))
+    (tmp_path / "blocks.json").write_text(json.dumps(blocks))
+    variables = {"PYTHONPATH": str(HERE), "OMP_NUM_THREADS": "1", "DOCS_PYTHON": warm_python()}
     done = subprocess.run(
         [warm_python(), "-m", "page_runner", str(tmp_path / "blocks.json")],
-        cwd=directory, env=os.environ | {"PYTHONPATH": str(HERE), "OMP_NUM_THREADS": "1"},
-        capture_output=True, text=True,
+        cwd=directory, env=os.environ | variables, capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -78,16 +70,16 @@ def run_blocks(
 @pytest.mark.blocks
 @pytest.mark.parametrize("name", RUN)
 def test_commands_and_python_of_a_page_run(name: str, world: Path, tmp_path: Path) -> None:
-    found = [asdict(one) for one in page_blocks(name, "sh", "python")]
-    run_blocks(found, world, tmp_path, MODELS.get(name, "soft"), REPLACED.get(name))
+    blocks = [asdict(block) for block in page_blocks(name, "sh", "python")]
+    run_blocks(blocks, world, tmp_path, MODELS.get(name, "soft"))
 
 
 @pytest.mark.blocks
 def test_examples_of_public_names_run_on_models(world: Path, tmp_path: Path) -> None:
     common, sections = site_examples.sections(site_examples.EXAMPLES / "toolkit.py")
-    block = {"page": "toolkit.py", "line": 0, "language": "python"}
-    found = [{**block, "page": name, "code": common + code} for name, code in sections.items()]
-    run_blocks(found, world, tmp_path)
+    block = {"line": 0, "language": "python"}
+    blocks = [{**block, "page": name, "code": common + code} for name, code in sections.items()]
+    run_blocks(blocks, world, tmp_path)
 
 
 @pytest.mark.parametrize("name", CONFIGURED)
@@ -99,7 +91,6 @@ def test_configurations_of_a_page_are_valid(name: str) -> None:
         if "text" in settings:
             from_dict(PretrainConfig, settings)
             continue
-        assert settings.keys() <= TABLES, block
         data = {"train": [CORPUS], "valid": CORPUS, **settings.get("data", {})}
         from_dict(RunConfig, {**settings, "data": data})
 
