@@ -8,13 +8,13 @@ import sys
 import tomllib
 from pathlib import Path
 
+import doc_blocks
 import pytest
 import torch
 
 DOCS = Path(__file__).parent.parent / "docs"
 SOURCE = DOCS.parent / "src"
 QUALIFIED_NAME = re.compile(r"(?<![\w/.@:-])regard(?:\.[A-Za-z]\w*)+(?![\w.]*[{*])")
-BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 def documented_value(lines: list[str], end: int) -> str | None:
@@ -51,9 +51,9 @@ def plain(text: str) -> str:
 def test_documented_values_are_correct(page) -> None:
     if page.startswith("hugging_face"):
         pytest.importorskip("transformers", reason="needs transformers: pip install 'regard[hf]'")
-    text = (DOCS / page).read_text(encoding="utf-8")
     names: dict[str, object] = {"torch": torch}
-    pairs = [pair for block in BLOCK.findall(text) for pair in run(block, names)]
+    blocks = [block.code for block in doc_blocks.blocks(DOCS / page) if block.language == "python"]
+    pairs = [pair for code in blocks for pair in run(code, names)]
     assert len(pairs) > 3
     assert [plain(found) for _, found in pairs] == [plain(documented) for documented, _ in pairs]
 
