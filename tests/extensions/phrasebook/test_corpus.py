@@ -89,15 +89,10 @@ def test_both_parts_of_a_separable_verb_link_to_the_english_verb(pairs):
 
 
 def test_the_source_determines_target_and_links():
-    found: dict[tuple[str, ...], CorpusPair] = {}
-    repeated = 0
-    for seed in range(2):
-        for pair in islice(random_sentences(seed), 10_000):
-            if pair.source in found:
-                repeated += 1
-                assert found[pair.source] == pair
-            found[pair.source] = pair
-    assert repeated > 50
+    pairs = [pair for seed in range(2) for pair in islice(random_sentences(seed), 10_000)]
+    by_source = {pair.source: pair for pair in pairs}
+    assert all(by_source[pair.source] == pair for pair in pairs)
+    assert len(pairs) - len(by_source) > 50
 
 
 def test_splits_are_disjoint_for_all_seeds_and_sizes():
@@ -127,10 +122,8 @@ def test_written_files_are_parallel_and_equal_the_generated_pairs(tmp_path):
     )
     assert sorted(os.listdir(tmp_path / "corpus")) == sorted(path.name for path in files)
     for name, size in zip(SPLITS, (40, 5, 5), strict=True):
-        texts = [
-            (tmp_path / "corpus" / f"{name}.{end}").read_text("utf-8").split("\n")
-            for end in ("de", "en", "talp", "fertility")
-        ]
+        paths = [tmp_path / "corpus" / f"{name}.{end}" for end in ("de", "en", "talp", "fertility")]
+        texts = [path.read_text("utf-8").split("\n") for path in paths]
         assert all(len(lines) == size + 1 and lines[-1] == "" for lines in texts)
         for pair, de, en, talp, fertility in zip(generate_split(name, size, 1), *texts, strict=False):
             assert de == " ".join(pair.source)

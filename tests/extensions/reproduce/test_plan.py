@@ -34,9 +34,8 @@ def _plan(directory: Path, table: str = "malaviya2018-table1", size: str = "smal
 @pytest.mark.parametrize(("name", "row"), ROWS, ids=lambda value: getattr(value, "recipe", value))
 def test_recipe_of_a_row_trains_the_model_that_it_decodes_with(name, row) -> None:
     directory = recipes_dir(paper_tables()[name].recipes)
-    own, model = (
-        to_dict(read_config(RunConfig, directory / f"{one}.toml")) for one in (row.recipe, row.model_recipe)
-    )
+    files = (directory / f"{recipe}.toml" for recipe in (row.recipe, row.model_recipe))
+    own, model = (to_dict(read_config(RunConfig, file)) for file in files)
     del own["generation"], model["generation"]
     assert own == model
 
@@ -50,9 +49,8 @@ def test_model_shared_by_several_rows_is_trained_once(tmp_path: Path, table, mod
 
 
 def test_tables_share_their_common_row(tmp_path: Path) -> None:
-    first, second = (
-        {job.output_dir: job for job in _plan(tmp_path, f"malaviya2018-table{number}")} for number in (1, 2)
-    )
+    plans = [_plan(tmp_path, f"malaviya2018-table{number}") for number in (1, 2)]
+    first, second = ({job.output_dir: job for job in jobs} for jobs in plans)
     (shared,) = first.keys() & second.keys()
     assert first[shared].rows == second[shared].rows
     assert shared.endswith("-seed1") and "csparsemax-" in shared
@@ -63,15 +61,7 @@ def test_paper_size_is_the_recipe_on_the_given_text(tmp_path: Path) -> None:
     recipe = to_dict(read_config(RunConfig, recipes_dir("malaviya2018") / "csparsemax.toml"))
     config = to_dict(job.config)
     assert config["model"] == recipe["model"] and config["training"] == recipe["training"]
-    assert config["data"]["fertility"] == {
-        "kind": "predicted",
-        "aligner": "bayes",
-        "slack": 1.0,
-        "hidden_size": 256,
-        "max_epochs": 10,
-        "patience": 2,
-        "sink": True,
-    }
+    assert config["data"]["fertility"] == recipe["data"]["fertility"]
     assert config["data"]["train"][0]["source"] == f"{tmp_path}/train.source"
 
 
@@ -82,16 +72,14 @@ def test_only_settings_that_affect_the_weights_change_the_directory(tmp_path: Pa
     plain = directories()
     assert directories("num_threads=1", device="cpu") == plain
     assert directories("training.logging.every_steps=7") == plain
-    assert directories("generation.beam_size=3") == plain
     assert not set(directories("model.dropout=0.1")) & set(plain)
     assert not set(directories(size="paper")) & set(plain)
 
 
 def test_setting_can_be_limited_to_some_rows(tmp_path: Path) -> None:
     def directories(*overrides: str) -> dict[str, str]:
-        return {
-            job.model: job.output_dir for job in _plan(tmp_path, "shankar2019-table1", overrides=overrides)
-        }
+        jobs = _plan(tmp_path, "shankar2019-table1", overrides=overrides)
+        return {job.model: job.output_dir for job in jobs}
 
     plain, own = directories(), directories("prior,posterior:model.attention.tail=renormalize")
     assert {model for model in plain if own[model] != plain[model]} == {"prior", "posterior"}
@@ -114,9 +102,8 @@ def test_search_settings_change_the_rows_but_not_the_model(tmp_path: Path) -> No
 def test_members_of_ensembles_are_trained_once(tmp_path: Path) -> None:
     jobs = _plan(tmp_path, "sutskever2014")
     trained = [job for job in jobs if not job.required_dirs]
-    assert [(job.model, job.seed) for job in trained] == [("forward", 1)] + [
-        ("reversed", n) for n in range(1, 6)
-    ]
+    members = [("reversed", n) for n in range(1, 6)]
+    assert [(job.model, job.seed) for job in trained] == [("forward", 1), *members]
     five, two = (job for job in jobs if job.required_dirs)
     assert list(two.member_dirs) == [job.output_dir for job in trained[1:3]]
     assert list(five.member_dirs) == [job.output_dir for job in trained[1:]]
@@ -127,11 +114,9 @@ def test_members_of_ensembles_are_trained_once(tmp_path: Path) -> None:
 
 def test_seeds_share_members_of_ensembles(tmp_path: Path) -> None:
     jobs = _plan(tmp_path, "sutskever2014", seeds=(1, 2), rows=["reversed", "ensemble2-beam12"])
-    assert [(job.model, job.seed) for job in jobs if not job.required_dirs] == [
-        ("reversed", n) for n in (1, 2, 3)
-    ]
+    trained = [(job.model, job.seed, len(job.rows)) for job in jobs if not job.required_dirs]
+    assert trained == [("reversed", 1, 1), ("reversed", 2, 1), ("reversed", 3, 0)]
     assert [job.seed for job in jobs if job.required_dirs] == [1, 2]
-    assert [len(job.rows) for job in jobs if not job.required_dirs] == [1, 1, 0]
 
 
 def test_initial_model_is_trained_even_if_its_row_is_not_selected(tmp_path: Path) -> None:
@@ -153,20 +138,19 @@ def test_row_is_open_until_every_metric_is_computed(tmp_path: Path) -> None:
     assert job.unfinished_rows() == [row]
 
 
-def test_rows_can_be_selected_and_unknown_rows_are_rejected(tmp_path: Path) -> None:
+def test_rows_can_be_selected_and_unknown_rows_and_invalid_settings_are_rejected(tmp_path: Path) -> None:
     (job,) = _plan(tmp_path, rows=["softmax-covpenalty"])
     assert [row.recipe for row in job.rows] == ["softmax-covpenalty"]
     message = "--rows hard: unknown row; the rows of malaviya2018-table1 are softmax, softmax-covpenalty"
     with pytest.raises(UsageError, match=message):
         _plan(tmp_path, rows=["hard"])
+    with pytest.raises(ConfigError, match=r"model\.dropout"):
+        _plan(tmp_path, overrides=["model.dropout=2"])
 
 
-def test_alignment_metrics_require_gold_links(tmp_path: Path) -> None:
+def test_missing_gold_links_and_those_of_wrong_direction_are_rejected_before_training(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"shankar2019-table3 needs gold links: add gold-test\.talp"):
         _plan(tmp_path, "shankar2019-table3")
-
-
-def test_gold_links_of_wrong_direction_are_rejected_before_training(tmp_path: Path) -> None:
     data = tmp_path / "raw"
     data.mkdir()
     for split in ("train", "val", "test", "gold-test"):
@@ -182,27 +166,16 @@ def test_gold_links_of_wrong_direction_are_rejected_before_training(tmp_path: Pa
 
 def test_tables_share_models_tested_on_different_text(tmp_path: Path) -> None:
     text = dataclasses.replace(_text(tmp_path), test_checksums={"test": "1" * 64, "gold": "2" * 64})
-    first, third = (
-        {
-            job.output_dir: job
-            for job in plan(paper_tables()[name], tmp_path, text, PlanOptions(metrics=["aer"]))
-        }
-        for name in ("shankar2019-table1", "shankar2019-table3")
-    )
+    tables = [paper_tables()[name] for name in ("shankar2019-table1", "shankar2019-table3")]
+    plans = [plan(table, tmp_path, text, PlanOptions(metrics=["aer"])) for table in tables]
+    first, third = ({job.output_dir: job for job in jobs} for jobs in plans)
     assert third.keys() <= first.keys()
     for directory, job in third.items():
         assert (job.split, first[directory].split) == ("gold", "test")
         assert job.rows[0].stem != first[directory].rows[0].stem
 
 
-def test_invalid_setting_is_rejected_by_key(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"model\.dropout"):
-        _plan(tmp_path, overrides=["model.dropout=2"])
-
-
 def test_overlay_replaces_tables_with_a_kind_and_merges_others() -> None:
     base = {"a": {"kind": "x", "ffn_size": 1}, "b": {"c": 1, "d": 2}}
-    assert merge_options(base, {"a": {"kind": "y"}, "b": {"c": 3}}) == {
-        "a": {"kind": "y"},
-        "b": {"c": 3, "d": 2},
-    }
+    merged = merge_options(base, {"a": {"kind": "y"}, "b": {"c": 3}})
+    assert merged == {"a": {"kind": "y"}, "b": {"c": 3, "d": 2}}
