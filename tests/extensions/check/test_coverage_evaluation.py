@@ -48,13 +48,9 @@ def test_equal_scores_are_in_random_order() -> None:
     assert found["precision_at_10"].value == pytest.approx(0.1)
 
 
-@pytest.fixture(scope="module")
-def metrics():
-    return pytest.importorskip("sklearn.metrics")
-
-
 @given(rows=st.lists(st.tuples(st.booleans(), st.integers(0, 5)), min_size=2, max_size=40))
-def test_measures_equal_those_of_scikit_learn(metrics, rows) -> None:
+def test_measures_equal_those_of_scikit_learn(rows) -> None:
+    metrics = pytest.importorskip("sklearn.metrics")
     labels, scores = np.array([one for one, _ in rows]), np.array([float(one) for _, one in rows])
     found = sentence_scores(labels, scores, 2)
     if not 0 < labels.sum() < len(labels):

@@ -110,43 +110,31 @@ def test_unlimited_stacks_equal_brute_force(limit: int, lexicalized: bool) -> No
             assert one.score == pytest.approx(expected[one.words], abs=1e-5)
 
 
-def test_score_is_features_times_weights() -> None:
-    decoder, corpus = toy_decoder(4, SearchLimits(stack_size=20))
-    sources = [corpus.source.sentence(row).tolist() for row in range(len(corpus))]
-    for several in decoder.translate(sources, num_return=10):
-        for found in several:
-            assert found.score == pytest.approx(float(found.features @ decoder.weights), abs=1e-6)
-
-
-def test_every_source_word_is_covered_exactly_once() -> None:
+def test_every_source_word_is_covered_exactly_once_and_the_score_is_features_times_weights() -> None:
     decoder, corpus = toy_decoder(5, SearchLimits(stack_size=5, distortion_limit=3))
     words = corpus.source.tokens.tolist()
     # Unknown words, and a sentence with more words than a machine word has bits.
-    sources = [words[:17], [-1, *words[:5], -1], (words * 9)[:150], [-1]]
+    sources = [[], words[:17], [-1, *words[:5], -1], (words * 9)[:150], [-1]]
     for source, several in zip(sources, decoder.translate(sources, num_return=3), strict=True):
-        assert several
+        assert bool(several) == bool(source)  # an empty sentence has no translation
         for found in several:
             covered = sorted(i for phrase in found.phrases for i in range(phrase.start, phrase.end))
             assert covered == list(range(len(source)))
+            assert found.score == pytest.approx(float(found.features @ decoder.weights), abs=1e-6)
             for phrase in found.phrases:
                 if phrase.words == (COPIED,):
                     assert phrase.end - phrase.start == 1
                 assert all(phrase.start <= i < phrase.end and j < len(phrase.words) for i, j in phrase.links)
 
 
-def test_empty_sentence_has_no_translation() -> None:
-    decoder, corpus = toy_decoder(5)
-    source = corpus.source.sentence(0).tolist()
-    assert [len(found) for found in decoder.translate([[], source, []])] == [0, 1, 0]
-
-
 def test_translations_do_not_depend_on_number_of_threads() -> None:
     decoder, corpus = toy_decoder(11, SearchLimits(stack_size=10))
     sources = [corpus.source.sentence(row).tolist() for row in range(len(corpus))]
-    one, two = decoder.translate(sources, 3), decoder.translate(sources, 3, num_threads=2)
-    assert [[found.words for found in several] for several in one] == [
-        [found.words for found in several] for several in two
-    ]
+    one, two = (
+        [[found.words for found in several] for several in decoder.translate(sources, 3, num_threads=threads)]
+        for threads in (1, 2)
+    )
+    assert one == two
 
 
 def test_future_cost_is_the_best_segmentation_of_a_span() -> None:

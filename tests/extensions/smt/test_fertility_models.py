@@ -21,7 +21,6 @@ from regard.extensions.smt.fertility_kernels import (
 from regard.extensions.smt.fertility_models import IBM3Aligner, IBM3Config, IBM4Aligner, IBM4Config
 
 ALIGNERS = {IBM3Aligner: IBM3Config, IBM4Aligner: IBM4Config}
-SETUP = TrainingSetup(num_threads=1)
 
 
 @pytest.fixture(scope="module")
@@ -180,14 +179,9 @@ def test_result_does_not_depend_on_threads(aligner):
 
 @pytest.mark.parametrize("aligner", ALIGNERS)
 def test_fertility_two_and_adjacent_words_are_learned(aligner):
-    pairs = [
-        (["a", "b"], ["x", "y", "z"]),
-        (["b", "a"], ["z", "x", "y"]),
-        (["b"], ["z"]),
-        (["a"], ["x", "y"]),
-    ]
-    corpus = Corpus.from_tokens(pairs * 20)
-    model = aligner.train(corpus, ALIGNERS[aligner](), SETUP)
+    pairs = [("a b", "x y z"), ("b a", "z x y"), ("b", "z"), ("a", "x y")]
+    corpus = Corpus.from_tokens((source.split(), target.split()) for source, target in pairs * 20)
+    model = aligner.train(corpus, ALIGNERS[aligner](), TrainingSetup(num_threads=1))
     a, b = corpus.source.words.numbers(["a", "b"])
     assert model.fertilities[a].argmax() == 2 and model.fertilities[b].argmax() == 1
     if model.cepts:

@@ -35,15 +35,13 @@ def test_phrase_pairs_equal_the_definition(longest: int) -> None:
     found = extract_phrases(Corpus.from_tokens(text), link_table(links), longest)
     for row, ((source, target), linked) in enumerate(zip(text, links, strict=True)):
         places = np.flatnonzero(found.rows == row)
-        spans = [
-            (
-                int(found.source_starts[k]),
-                int(found.source_starts[k] + found.source_lengths[k]),
-                int(found.target_starts[k]),
-                int(found.target_starts[k] + found.target_lengths[k]),
-            )
-            for k in places
-        ]
+        starts, lengths = (
+            (found.source_starts, found.target_starts),
+            (found.source_lengths, found.target_lengths),
+        )
+        ends = [first + size for first, size in zip(starts, lengths, strict=True)]
+        columns = (starts[0], ends[0], starts[1], ends[1])
+        spans = list(zip(*(column[places].tolist() for column in columns), strict=True))
         assert len(set(spans)) == len(spans)
         assert set(spans) == brute_force(len(source), len(target), linked, longest)
         for k, (i1, i2, j1, j2) in zip(places, spans, strict=True):
@@ -55,17 +53,13 @@ def test_orientations_follow_the_adjacent_links() -> None:
     # Two swapped words, then one in monotone order.
     text = [(["a", "b", "c"], ["B", "A", "C"])]
     found = extract_phrases(Corpus.from_tokens(text), link_table([frozenset({(0, 1), (1, 0), (2, 2)})]), 1)
-    by_source = {
-        int(s): (int(back), int(ahead))
-        for s, back, ahead in zip(found.source_starts, found.backward, found.forward, strict=True)
-    }
+    kinds = zip(found.backward.tolist(), found.forward.tolist(), strict=True)
+    by_source = dict(zip(found.source_starts.tolist(), kinds, strict=True))
     monotone, swap, discontinuous = range(3)
-    assert by_source[1] == (
-        discontinuous,
-        swap,
-    )  # B comes first, followed by A, whose source word is to the left
+    # B comes first, followed by A, whose source word is to the left. C is last in both sentences.
+    assert by_source[1] == (discontinuous, swap)
     assert by_source[0] == (swap, discontinuous)
-    assert by_source[2] == (discontinuous, monotone)  # C is last in both sentences
+    assert by_source[2] == (discontinuous, monotone)
 
 
 TEXT = [(["a", "b"], ["A", "B"]), (["a"], ["A"]), (["a"], ["C"])]

@@ -30,12 +30,10 @@ def random_lists(seed: int, sentences: int = 12, features: int = 3) -> NBestList
     sizes = random_.integers(0, 9, sentences)
     sizes[0] = 6
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    rows = [
-        bleu_statistics([random_.integers(0, 4, random_.integers(4, 9)).tolist()], random_.integers(0, 4, 7))[
-            0
-        ]
-        for _ in range(offsets[-1])
-    ]
+    rows = []
+    for _ in range(offsets[-1]):
+        output = random_.integers(0, 4, random_.integers(4, 9)).tolist()
+        rows += [*bleu_statistics([output], random_.integers(0, 4, 7))]
     values = random_.normal(size=(offsets[-1], features)).round(1)  # rounding gives parallel and equal lines
     return NBestLists(offsets, values, np.array(rows))
 

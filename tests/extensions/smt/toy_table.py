@@ -14,8 +14,6 @@ from regard.extensions.smt.translation_options import INITIAL_WEIGHTS
 from regard.extensions.smt.trie import find_child
 from regard.text.links import Links
 
-__all__ = ["EXACT", "link_table", "lookup", "random_text", "toy_decoder"]
-
 EXACT = SearchLimits(stack_size=10**6, threshold=0.0, distortion_limit=60, max_options=10**6)
 
 
