@@ -119,11 +119,7 @@ class DirectionAligner(ABC):
 
     @abstractmethod
     def arrays(self) -> dict[str, np.ndarray]:
-        """Return the learned arrays, the input of `load`.
-
-        `starts`, `columns` and `values` are counts or probabilities of translations in compressed sparse
-        rows, one row per source word.
-        """
+        """Return the learned arrays, the input of `load`."""
 
     @classmethod
     @abstractmethod

@@ -12,7 +12,7 @@ training text, and at least 1.
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ from regard.alignment.base import (
     default_config,
     train_direction,
 )
-from regard.alignment.corpus import UNKNOWN, Corpus, WordList
+from regard.alignment.corpus import Corpus, WordList
 from regard.alignment.symmetrize import LinkTable, Method, symmetrize
 from regard.config import configclass, option, to_dict
 from regard.errors import DataError
@@ -48,7 +48,6 @@ from regard.text.reading import (
 DIRECTIONS = ("forward", "backward")
 ALIGNER_FILE = "aligner.json"
 ALIGNER_FORMAT = 2
-_MAX_LEXICAL_LINKS = 50
 
 
 @dataclass(frozen=True)
@@ -118,42 +117,6 @@ class WordAligner:
             by_target = [p.T if name == "backward" else p for name, p in zip(names, parts, strict=True)]
             links = by_target[0] if len(names) == 1 else (by_target[0] + by_target[1]) / 2
             yield links if links.shape == shape else np.zeros(shape, dtype=np.float32)
-
-    def translations(self, word: str, count: int = 5) -> list[tuple[str, float]]:
-        """Return the best translations of a source word in descending order of their scores.
-
-        The score is the geometric mean of p(target | source) and p(source | target) in the lexical tables of
-        the two directions. An unknown word has no translations.
-
-        Args:
-            word: The source word.
-            count: Maximum number of translations.
-
-        Raises:
-            DataError: if a direction was not trained.
-        """
-        (number,) = self.words[0].numbers([word.lower() if self.lowercase else word])
-        if number == UNKNOWN:
-            return []
-        pairs = []
-        for target, share in self._most_linked("forward", number):
-            back = dict(self._most_linked("backward", target)).get(number, 0.0)
-            pairs.append((self.words[1].words[target], float(np.sqrt(share * back))))
-        return sorted((pair for pair in pairs if pair[1] > 0), key=lambda pair: -pair[1])[:count]
-
-    @cached_property
-    def _lexicons(self) -> dict[str, dict[str, np.ndarray]]:
-        """The arrays of each direction, whose `starts`, `columns` and `values` are its lexical table."""
-        return {name: self._direction(name).arrays() for name in DIRECTIONS}
-
-    def _most_linked(self, name: str, word: int) -> list[tuple[int, float]]:
-        """Return the top-scoring links of a word, (word, probability), in a direction."""
-        starts, columns, values = (self._lexicons[name][key] for key in ("starts", "columns", "values"))
-        row = slice(int(starts[word]), int(starts[word + 1]))
-        shares = values[row] / max(float(values[row].sum()), 1e-30)
-        # Rows of frequent words are long, and their tails are errors of the aligner.
-        best = np.argsort(-shares, kind="stable")[:_MAX_LEXICAL_LINKS]
-        return [(int(columns[row][i]), float(shares[i])) for i in best]
 
     def _direction(self, name: str) -> DirectionAligner:
         aligner: DirectionAligner | None = getattr(self, name)
@@ -314,14 +277,9 @@ def count_fertilities(corpus: Corpus, links: np.ndarray) -> np.ndarray:
 
 
 def max_fertilities(corpus: Corpus, fertilities: np.ndarray) -> np.ndarray:
-    """Return the largest fertility of each word of the source vocabulary, at least 1.
+    """Return the largest fertility of each word of the source vocabulary, at least 1: float32 [words].
 
-    Args:
-        corpus: The pairs.
-        fertilities: int [source tokens], the result of `count_fertilities`.
-
-    Returns:
-        float32 [words].
+    `fertilities` are those of the source tokens, as `count_fertilities` returns them.
     """
     maxima = np.ones(len(corpus.source.words.words), dtype=np.int64)
     tokens = corpus.source.sentence_tokens
