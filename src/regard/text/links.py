@@ -4,6 +4,7 @@
 `ipj` a possible link (Och & Ney, 2003). Each line contains the links of one sentence pair.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,8 +13,7 @@ from regard.errors import DataError
 from regard.text.corpus import read_lines
 from regard.text.words import split_whitespace
 
-MAX_DIGITS = 7
-"""Maximum number of digits of a position. Lines have at most 1 MiB, so larger positions cannot exist."""
+_LINK = re.compile(r"([0-9]{1,7})([-p])([0-9]{1,7})")  # lines of at most 1 MiB have no larger positions
 Links = frozenset[tuple[int, int]]
 
 
@@ -36,15 +36,10 @@ def format_links(links: Iterable[tuple[int, int]]) -> str:
 
 
 def _link(text: str, separator: str, where: str) -> tuple[int, int]:
-    left, sep, right = text.partition(separator)
-    if not sep or not left.isdecimal() or not right.isdecimal():
+    match = _LINK.fullmatch(text)
+    if match is None or match[2] != separator:
         raise DataError(f"{where}: {text[:60]!r} is not a link; expected source-target, such as 0-1")
-    if max(len(left), len(right)) > MAX_DIGITS:
-        raise DataError(
-            f"{where}: {text[:60]!r}: the position has more than {MAX_DIGITS} digits; lines have at most "
-            "1 MiB"
-        )
-    return int(left), int(right)
+    return int(match[1]), int(match[3])
 
 
 def parse_links(line: str, where: str = "links") -> Links:
