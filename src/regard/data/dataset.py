@@ -9,6 +9,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +18,7 @@ import numpy as np
 from regard.alignment.corpus import Corpus, Text, WordList
 from regard.data.arrays import ProgressCallback
 from regard.data.batch import Batch, BatchConfig, make_batches
-from regard.data.config import (
-    MANIFEST,
-    DataConfig,
-    describe_inputs,
-    describe_settings,
-    read_manifest,
-)
+from regard.data.config import MANIFEST, DataConfig, describe_inputs, describe_settings, read_manifest
 from regard.data.fertility import Budget
 from regard.data.preprocessing import preprocess
 from regard.data.text import TextProcessor
@@ -49,35 +44,17 @@ class DatasetSplit:
         target_lengths: [rows], number of target tokens, including `EOS`.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        name: str,
-        about: dict[str, Any],
-        text: TextProcessor,
-        fertilities: np.ndarray | None = None,
-        files: Mapping[str, Mapping[str, Any]] | None = None,
-    ) -> None:
-        """Map the arrays of a split.
-
-        Args:
-            folder: The directory of the data.
-            name: Name of the split.
-            about: The entry of the split in the manifest.
-            text: Tokenizers and vocabularies.
-            fertilities: The fertility of each source token of the split. Default: those of `text.budget`.
-            files: The entries of the files in the manifest.
-        """
-        self._files = files or {}
-        self.name = name
-        self._fertilities = fertilities
-        self.text = text
-        self._directory = folder
-        self.corpora: list[dict[str, Any]] = about["corpora"]
-        self._source, source_offsets = _open_arrays(folder, f"{name}.source")
-        self._target, target_offsets = _open_arrays(folder, f"{name}.target")
+    def __init__(self, data: "PreparedData", name: str) -> None:
+        """Map the arrays of a split of preprocessed data."""
+        directory, manifest = data.directory, data.manifest
+        self.name, self.text, self._directory = name, data.text, directory
+        self._fertilities = data.fertilities.get(name)
+        self._files: Mapping[str, Mapping[str, Any]] = manifest["files"]
+        self.corpora: list[dict[str, Any]] = manifest["splits"][name]["corpora"]
+        self._source, source_offsets = _open_arrays(directory, f"{name}.source")
+        self._target, target_offsets = _open_arrays(directory, f"{name}.target")
         self._source_offsets, self._target_offsets = source_offsets, target_offsets
-        self.lines = np.asarray(np.memmap(folder / f"{name}.lines", dtype="<i8", mode="r"))
+        self.lines = np.asarray(np.memmap(directory / f"{name}.lines", dtype="<i8", mode="r"))
         self.lengths = self.source_lengths, self.target_lengths = (
             np.diff(source_offsets),
             np.diff(target_offsets),
@@ -177,6 +154,7 @@ def _open_arrays(directory: Path, name: str) -> tuple[np.ndarray, np.ndarray]:
     return np.asarray(tokens), np.asarray(offsets)
 
 
+@dataclass(frozen=True, eq=False)
 class PreparedData:
     """An open directory of preprocessed data.
 
@@ -188,29 +166,21 @@ class PreparedData:
             `text.budget`.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        text: TextProcessor,
-        manifest: dict[str, Any],
-        fertilities: Mapping[str, np.ndarray] | None = None,
-    ) -> None:
-        """Store the loaded data; use `open` or `prepare_data` to load it."""
-        self.directory = folder
-        self.text = text
-        self.manifest = manifest
-        self.fertilities = {} if fertilities is None else fertilities
+    directory: Path
+    text: TextProcessor
+    manifest: dict[str, Any]
+    fertilities: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     @classmethod
-    def open(cls, folder: Path | str) -> "PreparedData":
+    def open(cls, directory: Path | str) -> "PreparedData":
         """Open a directory that was written by `prepare_data`.
 
         Raises:
             DataError: if it does not contain preprocessed data, or a file is missing, truncated or altered.
         """
-        folder = Path(folder)
-        manifest = read_manifest(folder)
-        return cls(folder, TextProcessor.load(folder), manifest)
+        directory = Path(directory)
+        manifest = read_manifest(directory)
+        return cls(directory, TextProcessor.load(directory), manifest)
 
     def verify(self) -> None:
         """Compare the content of each file with its checksum; `open` does not do this to save time.
@@ -245,11 +215,10 @@ class PreparedData:
         splits = self.manifest["splits"]
         if name not in splits:
             raise DataError(f"{self.directory}: no split {name!r}; available: {', '.join(splits)}")
-        fertilities, files = self.fertilities.get(name), self.manifest["files"]
-        split = DatasetSplit(self.directory, name, splits[name], self.text, fertilities, files)
+        split = DatasetSplit(self, name)
         # The directory is replaced atomically. If the manifest is unchanged after the arrays were mapped,
         # the arrays belong to it.
-        if read_manifest(self.directory)["files"] != files:
+        if read_manifest(self.directory)["files"] != self.manifest["files"]:
             raise _replacement_error(self.directory)
         return split
 
@@ -265,15 +234,14 @@ class PreparedData:
         rows = self.split(split)
         texts = []
         for name, end in (("source", 0), ("target", 1)):
-            tokens = np.memmap(self.directory / f"{split}.{name}.tokens", dtype="<i4", mode="r")
-            offsets = np.fromfile(self.directory / f"{split}.{name}.offsets", dtype="<i8")
+            tokens, offsets = _open_arrays(self.directory, f"{split}.{name}")
             # The target ends with an end symbol, the source does not.
             lengths = (np.diff(offsets) - end).astype(np.int32)
             if not lengths.all():
                 raise DataError(f"{rows.location(int(np.argmin(lengths)))}: the {name} is empty")
             words = WordList(getattr(self.text, name).vocabulary.tokens)
             check_range(f"{self.directory / split}.{name}.tokens", tokens, 0, len(words) - 1)
-            texts.append(Text(words, np.asarray(tokens), offsets[:-1], lengths))
+            texts.append(Text(words, tokens, offsets[:-1].copy(), lengths))
         return Corpus(texts[0], texts[1])
 
     def with_budget(
@@ -281,7 +249,7 @@ class PreparedData:
     ) -> "PreparedData":
         """Return the same data with a budget of attention; see the attribute `fertilities`."""
         text = dataclasses.replace(self.text, budget=budget)
-        return PreparedData(self.directory, text, self.manifest, fertilities)
+        return PreparedData(self.directory, text, self.manifest, fertilities or {})
 
 
 def prepare_data(
