@@ -175,12 +175,17 @@ def data():
 @pytest.mark.parametrize("candidates", ["sample", "beam"])
 def test_number_of_candidates_and_seed_are_respected(candidates) -> None:
     config = SequenceLossConfig(candidates=candidates, num_candidates=3)
-    found = generate_candidates(model(), data(), config, 7)
-    assert [len(own) for own in found] == [3, 3]
-    assert all(one.tokens[-1] == EOS for own in found for one in own)
-    assert generate_candidates(model(), data(), config, 7) == found
+    first, again, other = (
+        [
+            [hypothesis.tokens for hypothesis in group]
+            for group in generate_candidates(model(), data(), config, seed)
+        ]
+        for seed in (7, 7, 8)
+    )
+    assert [len(group) for group in first] == [3, 3]
+    assert first == again
     if candidates == "sample":
-        assert generate_candidates(model(), data(), config, 8) != found
+        assert first != other
 
 
 def test_references_and_candidates_share_a_batch() -> None:
@@ -192,7 +197,9 @@ def test_references_and_candidates_share_a_batch() -> None:
     sentences, parts = split_outcome(one(joint), joint, batch, parts)
     torch.testing.assert_close(sentences.log_likelihood, one(batch).log_likelihood)
     for part in parts:
-        assert part.rows is not None and part.outcome is not None
+        assert part.rows is not None and part.rows.target is not None and part.outcome is not None
+        ends = part.rows.target.lengths.unsqueeze(1) - 1
+        assert (part.rows.target.tokens.gather(1, ends) == EOS).all()
         torch.testing.assert_close(part.outcome.log_likelihood, one(part.rows).log_likelihood)
 
 

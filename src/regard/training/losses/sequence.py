@@ -15,7 +15,6 @@ evaluation mode, without dropout and without sampling of hard attention, while l
 mode. The EOS token that ends a candidate at the maximum length is not sampled, so its log p is excluded.
 """
 
-from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -27,6 +26,7 @@ from regard.errors import ConfigError
 from regard.functional.latent import leave_one_out, reinforce_objective
 from regard.generation.beam import beam_search
 from regard.generation.config import GenerationConfig, Sampling
+from regard.generation.hypothesis import Hypothesis
 from regard.generation.sampling import sample
 from regard.metrics.translation import prefix_bleu
 from regard.models.base import ForwardOutput, TranslationModel
@@ -85,22 +85,9 @@ class SequenceLossConfig:
             raise ValueError("minimum risk training compares candidates: num_candidates must be 2 or more")
 
 
-@dataclass(frozen=True)
-class Candidate:
-    """A candidate translation.
-
-    Attributes:
-        tokens: The token ids, ending with `EOS`.
-        forced_eos: Whether `EOS` was forced by the maximum length instead of sampled.
-    """
-
-    tokens: tuple[int, ...]
-    forced_eos: bool = False
-
-
 def generate_candidates(
     model: TranslationModel, batch: Batch, config: SequenceLossConfig, seed: int
-) -> list[list[Candidate]]:
+) -> list[list[Hypothesis]]:
     """Return `config.num_candidates` candidates per sentence; the best one may be repeated.
 
     Args:
@@ -122,11 +109,7 @@ def generate_candidates(
         )
     else:
         translations = sample(model, batch, search, Sampling(seed=seed))
-    candidates = [
-        [Candidate((*hypothesis.tokens, EOS), hypothesis.truncated) for hypothesis in hypotheses]
-        for hypotheses in translations
-    ]
-    return [[*row, *row[:1] * (config.num_candidates - len(row))] for row in candidates]
+    return [[*row, *row[:1] * (config.num_candidates - len(row))] for row in translations]
 
 
 def sequence_loss(
@@ -195,12 +178,11 @@ class SequenceLoss(LossTerm):
         self, model: TranslationModel, batch: Batch, rows: Int[Tensor, "B"], seed: int
     ) -> TermBatch:
         """Return the candidates of all sentences, sentence by sentence, and whether each `EOS` was forced."""
-        flat = [
-            candidate for group in generate_candidates(model, batch, self.config, seed) for candidate in group
-        ]
+        candidates = generate_candidates(model, batch, self.config, seed)
+        flat = [hypothesis for group in candidates for hypothesis in group]
         device = batch.source.tokens.device
-        targets = PaddedSequences.pad([candidate.tokens for candidate in flat]).to(device)
-        forced_eos = torch.tensor([candidate.forced_eos for candidate in flat], device=device)
+        targets = PaddedSequences.pad([(*hypothesis.tokens, EOS) for hypothesis in flat]).to(device)
+        forced_eos = torch.tensor([hypothesis.truncated for hypothesis in flat], device=device)
         owners = torch.arange(len(batch), device=device).repeat_interleave(self.config.num_candidates)
         return TermBatch(batch.with_targets(owners, targets), forced_eos)
 
