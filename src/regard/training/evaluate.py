@@ -1,21 +1,16 @@
-"""Validation: the loss and perplexity of a model on a split, and metrics of its greedy translations."""
+"""Validation: the loss of a model on a split, and the location of errors in its data."""
 
-import dataclasses
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
 
 from regard.data.batch import Batch, BatchConfig
-from regard.data.dataset import DatasetSplit, PreparedData
+from regard.data.dataset import DatasetSplit
 from regard.errors import InfeasibleBoundsError
-from regard.generation.config import GenerationConfig
-from regard.metrics.base import METRICS, MetricInput
 from regard.models.base import Precision, TranslationModel
-from regard.training.config import TrainingConfig
 from regard.training.run_context import SINGLE_PROCESS, ProcessGroup, autocast
 
 
@@ -97,41 +92,3 @@ def validate(
     nll, total = processes.sum([nll, float(tokens)])
     # An empty split has the loss 0 instead of a division by zero.
     return nll / max(1.0, total)
-
-
-@dataclass(frozen=True)
-class TranslationMetric:
-    """A registered metric of a model's greedy translations of the validation text.
-
-    Attributes:
-        search: The search options; the beam size is replaced by 1.
-        training: The training options, which give the precision and the metric.
-        prepared: The prepared text.
-        source_prefix: The prefix of the validation corpus, as in training; None if it has none.
-        device: The device of the model.
-    """
-
-    search: GenerationConfig
-    training: TrainingConfig
-    prepared: PreparedData
-    device: torch.device
-    source_prefix: str | None = None
-
-    def __call__(self, model: TranslationModel) -> float:
-        """Translate the validation split and return the score."""
-        from regard.generation.lines import enumerate_lines
-        from regard.generation.neural_translator import NeuralTranslator
-
-        sources, references = self.prepared.split("valid").raw_lines()
-        if self.source_prefix is not None:
-            sources = [f"{self.source_prefix} {line}" for line in sources]
-        # The score only ranks the steps of one run; greedy search keeps the validation short.
-        search = dataclasses.replace(self.search, beam_size=1, num_return=1)
-        translator = NeuralTranslator(model, self.prepared.text, search)
-        with autocast(self.device, self.training.precision):
-            translations = [result.text for result in translator.translate(enumerate_lines(sources))]
-        metric = METRICS.get(self.training.validation.metric)
-        assert metric is not None
-        to_plain_text = self.prepared.text.target.tokenizer.to_plain_text
-        data = MetricInput(translations, [[to_plain_text(line) for line in references]])
-        return metric.count(data).corpus_score()

@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from regard.data.dataset import PreparedData, open_data, prepare_data
 from regard.data.text import TextProcessor
 from regard.data.training_text import save_training_text
 from regard.errors import CheckpointError, ConfigError, DataError, UsageError
+from regard.metrics.base import METRICS, MetricInput
 from regard.models.base import TranslationModel
 from regard.models.registry import MODELS, build_for_text
 from regard.runs.checksums import CHECKSUMS_KEY, compare_checksums, file_checksums
@@ -25,7 +27,6 @@ from regard.runs.serialization import read_metadata
 from regard.runs.weights import EXPORTED_FILE, MODEL_FILE, state_file
 from regard.text.files import directory_lock
 from regard.text.paths import check_outputs
-from regard.training.evaluate import TranslationMetric
 from regard.training.fertility import add_fertilities
 from regard.training.losses.base import LOSSES, LossTerm
 from regard.training.run_config import (
@@ -35,7 +36,7 @@ from regard.training.run_config import (
     load_config,
     resumed_config,
 )
-from regard.training.run_context import Callback, ProcessGroup, RunContext, init_process_group
+from regard.training.run_context import Callback, ProcessGroup, RunContext, autocast, init_process_group
 from regard.training.trainer import Trainer, TrainingResult
 
 
@@ -93,12 +94,32 @@ def run_training(
             processes,
             identity={"training data": prepared.fingerprint, "config": fixed_options_checksum(stated)},
             file_checksums=checksums,
-            translation_metric=TranslationMetric(
-                config.generation, config.training, prepared, device, config.data.valid.source_prefix
-            ),
+            translation_metric=partial(_score_translations, config, prepared, device),
             show_progress=progress_context is not nullcontext,
         )
         return _build_trainer(config, prepared, run, losses, callbacks).run()
+
+
+def _score_translations(
+    config: RunConfig, prepared: PreparedData, device: torch.device, model: TranslationModel
+) -> float:
+    """Return the validation metric of a model's greedy translations of the validation split."""
+    from regard.generation.lines import enumerate_lines
+    from regard.generation.neural_translator import NeuralTranslator
+
+    sources, references = prepared.split("valid").raw_lines()
+    if (prefix := config.data.valid.source_prefix) is not None:
+        sources = [f"{prefix} {line}" for line in sources]
+    # The score only ranks the steps of one run; greedy search keeps the validation short.
+    search = dataclasses.replace(config.generation, beam_size=1, num_return=1)
+    translator = NeuralTranslator(model, prepared.text, search)
+    with autocast(device, config.training.precision):
+        translations = [result.text for result in translator.translate(enumerate_lines(sources))]
+    metric = METRICS.get(config.training.validation.metric)
+    assert metric is not None
+    to_plain_text = prepared.text.target.tokenizer.to_plain_text
+    data = MetricInput(translations, [[to_plain_text(line) for line in references]])
+    return metric.count(data).corpus_score()
 
 
 def _with_alignment(config: RunConfig, losses: Sequence[LossTerm]) -> RunConfig:
