@@ -54,8 +54,11 @@ def _reproduce(table: str, data: Path, out: Path, rows: str, *more, settings=SMA
 
 @pytest.mark.slow
 def test_table_is_trained_once_and_reused_after_a_move(data: Path, tmp_path: Path, monkeypatch) -> None:
+    def no_java() -> str:
+        raise UsageError("no Java")
+
     # METEOR needs Java, which may not be installed.
-    monkeypatch.setattr("regard.extensions.reproduce.scores.find_java", _no_java)
+    monkeypatch.setattr("regard.extensions.reproduce.scores.find_java", no_java)
     out, table = tmp_path / "out", ("malaviya2018-table1", data)
     rows, output = _reproduce(*table, out, "softmax,softmax-covpenalty")
     assert "meteor is omitted" in output
@@ -141,10 +144,6 @@ def _without_durations(rows):
         row | {"runs": [{k: v for k, v in own.items() if not k.endswith("_seconds")} for own in row["runs"]]}
         for row in rows
     ]
-
-
-def _no_java() -> str:
-    raise UsageError("no Java")
 
 
 @pytest.mark.slow
