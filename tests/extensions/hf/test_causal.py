@@ -4,7 +4,6 @@
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ import numpy as np
 import tiny
 import torch
 import transformers
+from tiny import ModelDir
 
 import regard
 from regard.errors import ConfigError, DataError
@@ -27,23 +27,6 @@ TARGETS = ["a small dog runs", "the cat", "the man reads a book ."]
 PROMPT = "Translate from German to English: {}"
 LONGEST = 14
 families = pytest.mark.parametrize("name", causal_models.FAMILIES)
-CausalDir = Callable[[str], Path]
-
-
-@pytest.fixture(scope="module")
-def causal_dir(tmp_path_factory: pytest.TempPathFactory) -> CausalDir:
-    """Return a function from the name of a family to the directory of a small model."""
-    transformers.utils.logging.disable_progress_bar()
-    made: dict[str, Path] = {}
-
-    def find(name: str) -> Path:
-        if name not in made:
-            torch.manual_seed(1)
-            made[name] = tmp_path_factory.mktemp("causal") / name
-            causal_models.FAMILIES[name](made[name])
-        return made[name]
-
-    return find
 
 
 def copied(source: Path, into: Path, **prompt: Any) -> Path:
@@ -109,7 +92,7 @@ def translate(model: regard.Translator, lines: list[str], beam_size: int, **opti
 
 
 @families
-def test_batched_search_equals_generate_of_single_prompts(name: str, causal_dir: CausalDir) -> None:
+def test_batched_search_equals_generate_of_single_prompts(name: str, causal_dir: ModelDir) -> None:
     directory = causal_dir(name)
     model = regard.load(directory, device="cpu")
     for beam in (1, 4):
@@ -121,7 +104,7 @@ def test_batched_search_equals_generate_of_single_prompts(name: str, causal_dir:
             assert np.allclose([one.score for one in found], scores, atol=1e-5)
 
 
-def test_n_best_list_equals_that_of_generate(causal_dir: CausalDir) -> None:
+def test_n_best_list_equals_that_of_generate(causal_dir: ModelDir) -> None:
     model = regard.load(causal_dir("llama"), device="cpu")
     found = translate(model, LINES[:1], 4, num_return=3)[0]
     rows, scores = generated(causal_dir("llama"), LINES[0], num_beams=4, num_return_sequences=3)
@@ -130,7 +113,7 @@ def test_n_best_list_equals_that_of_generate(causal_dir: CausalDir) -> None:
 
 
 @families
-def test_scores_equal_the_loss_of_the_library(name: str, causal_dir: CausalDir) -> None:
+def test_scores_equal_the_loss_of_the_library(name: str, causal_dir: ModelDir) -> None:
     model, (own, tokenizer) = regard.load(causal_dir(name), device="cpu"), library(causal_dir(name))
     for line, target, one in zip(LINES, TARGETS, model.score(LINES, TARGETS), strict=True):
         prompt = prompt_encoding(tokenizer, line)["input_ids"]
@@ -143,7 +126,7 @@ def test_scores_equal_the_loss_of_the_library(name: str, causal_dir: CausalDir) 
 
 
 @families
-def test_attention_equals_that_of_the_library_at_the_source(name: str, causal_dir: CausalDir) -> None:
+def test_attention_equals_that_of_the_library_at_the_source(name: str, causal_dir: ModelDir) -> None:
     model, (own, tokenizer) = regard.load(causal_dir(name), device="cpu"), library(causal_dir(name))
     for line, found in zip(LINES, translate(model, LINES, 2), strict=True):
         encoding = prompt_encoding(tokenizer, line)
@@ -170,7 +153,7 @@ def test_attention_equals_that_of_the_library_at_the_source(name: str, causal_di
 
 
 @families
-def test_gradients_equal_those_of_the_embeddings_in_the_library(name: str, causal_dir: CausalDir) -> None:
+def test_gradients_equal_those_of_the_embeddings_in_the_library(name: str, causal_dir: ModelDir) -> None:
     model, (own, tokenizer) = regard.load(causal_dir(name), device="cpu"), library(causal_dir(name))
     forced = list(model.backend.with_search({"map": "gradient"}).score(zip(LINES, TARGETS, strict=True)))
     for line, target, found in zip(LINES, TARGETS, forced, strict=True):
@@ -193,7 +176,7 @@ def test_gradients_equal_those_of_the_embeddings_in_the_library(name: str, causa
 
 
 @families
-def test_translations_and_scores_do_not_depend_on_the_batch(name: str, causal_dir: CausalDir) -> None:
+def test_translations_and_scores_do_not_depend_on_the_batch(name: str, causal_dir: ModelDir) -> None:
     model = regard.load(causal_dir(name), device="cpu")
     together, alone = (translate(model, LINES, 3, batch_size=size) for size in (3, 1))
     assert [one.tokens for one in together] == [one.tokens for one in alone]
@@ -206,7 +189,7 @@ def test_translations_and_scores_do_not_depend_on_the_batch(name: str, causal_di
     )
 
 
-def test_several_end_symbols_end_a_translation_as_in_generate(causal_dir: CausalDir, tmp_path: Path) -> None:
+def test_several_end_symbols_end_a_translation_as_in_generate(causal_dir: ModelDir, tmp_path: Path) -> None:
     directory = copied(causal_dir("gpt2"), tmp_path / "ends")
     first = generated(directory, LINES[0])[0][0]
     path = directory / "generation_config.json"
@@ -218,7 +201,7 @@ def test_several_end_symbols_end_a_translation_as_in_generate(causal_dir: Causal
     assert own_ids(model, found[0]) == first[: first.index(first[2])]
 
 
-def test_line_break_ends_a_translation_on_request(causal_dir: CausalDir, tmp_path: Path) -> None:
+def test_line_break_ends_a_translation_on_request(causal_dir: ModelDir, tmp_path: Path) -> None:
     model = regard.load(copied(causal_dir("llama"), tmp_path / "m", stop_at_newline=True), device="cpu")
     tokenizer = library(causal_dir("llama"))[1]
     assert tokenizer.convert_tokens_to_ids("<0x0A>") in model.backend.model.end_ids
@@ -233,7 +216,7 @@ def test_prompt_tokenizer_adds_no_language_code_of_a_multilingual_tokenizer(tmp_
     assert [side.language_id for side in sides] == [None, None]
 
 
-def test_prompt_of_the_default_template_is_the_text_that_the_library_tokenizes(causal_dir: CausalDir) -> None:
+def test_prompt_of_the_default_template_is_the_text_that_the_library_tokenizes(causal_dir: ModelDir) -> None:
     for name in ("gpt2", "llama", "opt", "qwen2"):
         tokenizer = library(causal_dir(name))[1]
         own = regard.load(causal_dir(name), device="cpu").text.source.tokenizer
@@ -257,13 +240,13 @@ def test_prompt_of_the_default_template_is_the_text_that_the_library_tokenizes(c
     ],
 )
 def test_wrong_prompt_is_refused_with_the_remedy(
-    prompt: dict[str, Any], error: type[Exception], message: str, causal_dir: CausalDir, tmp_path: Path
+    prompt: dict[str, Any], error: type[Exception], message: str, causal_dir: ModelDir, tmp_path: Path
 ) -> None:
     with pytest.raises(error, match=message):
         regard.load(copied(causal_dir("gpt2"), tmp_path / "m", **prompt), device="cpu")
 
 
-def test_options_of_the_prompt_override_those_of_the_directory(causal_dir: CausalDir) -> None:
+def test_options_of_the_prompt_override_those_of_the_directory(causal_dir: ModelDir) -> None:
     settings = ["data.source_tokenizer.template=To {target_language}: {source} =>"]
     text = regard.load(causal_dir("gpt2"), device="cpu", overrides=settings).text
     tokenizer = library(causal_dir("gpt2"))[1]
@@ -275,7 +258,7 @@ def test_options_of_the_prompt_override_those_of_the_directory(causal_dir: Causa
         regard.load(causal_dir("gpt2"), overrides=["data.source_tokenizer.template=x"])
 
 
-def test_sentence_longer_than_the_context_is_rejected_by_line(causal_dir: CausalDir, caplog: Any) -> None:
+def test_sentence_longer_than_the_context_is_rejected_by_line(causal_dir: ModelDir, caplog: Any) -> None:
     model = regard.load(causal_dir("gpt2"), device="cpu")
     found = model.translate([LINES[1], "Hund " * 60], beam_size=1)
     assert found[0].error is None and "the maximum is" in found[1].error
@@ -287,7 +270,7 @@ def test_sentence_longer_than_the_context_is_rejected_by_line(causal_dir: Causal
     assert "line 2" in caplog.text
 
 
-def test_translation_ends_at_the_last_position_of_the_context(causal_dir: CausalDir) -> None:
+def test_translation_ends_at_the_last_position_of_the_context(causal_dir: ModelDir) -> None:
     model = regard.load(causal_dir("gpt2"), device="cpu")
     context, tokenizer = 96, model.text.source.tokenizer
     found = model.translate(LINES[0], beam_size=1, max_length_ratio=0.0, max_length_offset=500, min_length=67)

@@ -30,13 +30,9 @@ PAIRS = [(0, 2), (1, 3), (4, 5)]
 
 
 @pytest.fixture(scope="module")
-def gpt2(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def gpt2(causal_dir: tiny.ModelDir) -> Path:
     """Return the directory of a small model like GPT-2."""
-    transformers.utils.logging.disable_progress_bar()
-    torch.manual_seed(1)
-    made = tmp_path_factory.mktemp("causal") / "gpt2"
-    causal_models.gpt2(made)
-    return made
+    return causal_dir("gpt2")
 
 
 @pytest.fixture(scope="module")
@@ -95,13 +91,9 @@ def test_commands_show_the_attention_of_a_decoder_only_model(
     columns = json.dumps([*lines[1].split(), "<sink>"], ensure_ascii=False, separators=(",", ":"))
     assert columns.replace("<", r"\u003c").replace(">", r"\u003e") in page.read_text()
     given = ("--source", texts[0], "--reference", texts[1])
-    shown = json.loads(run_json("analyze", "attention", gpt2, *given, out=tmp_path / "a.json"))
+    run("analyze", "attention", gpt2, *given, "--json", tmp_path / "a.json")
+    shown = json.loads((tmp_path / "a.json").read_text())
     assert shown["schema"] and gpt2.name in json.dumps(shown)
-
-
-def run_json(*arguments: object, out: Path) -> str:
-    run(*arguments, "--json", out)
-    return out.read_text()
 
 
 def test_fine_tuned_model_translates_without_the_original_directory(

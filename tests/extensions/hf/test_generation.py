@@ -149,17 +149,10 @@ def test_unforced_translations_end_where_generate_ends(
 def test_flags_override_the_generation_settings(model_dir: ModelDir, tmp_path: Path) -> None:
     made = with_settings(model_dir("bart"), tmp_path / "bart", SETTINGS["bart-large-cnn"])
     one = loaded(made)
-    flags = {
-        "beam_size": 2,
-        "length_penalty": 0.5,
-        "no_repeat_ngram_size": 2,
-        "min_length": 3,
-        "num_return": 2,
-    }
-    search = search_settings(one.config.generation, flags)
+    flags = {"length_penalty": 0.5, "no_repeat_ngram_size": 2, "min_length": 3}
+    search = search_settings(one.config.generation, {**flags, "beam_size": 2, "num_return": 2})
     found = beam_search(one.model, batch(one, LINES).source, search)
-    options = {"num_beams": 2, "length_penalty": 0.5, "no_repeat_ngram_size": 2, "min_length": 3}
-    theirs, _ = generated(made, **options, num_return_sequences=2)
+    theirs, _ = generated(made, **flags, num_beams=2, num_return_sequences=2)
     assert_same(one, [own for both in found for own in both], theirs)
 
 
@@ -218,9 +211,7 @@ def test_unsupported_setting_is_logged_once(
     assert warnings == [f"{path}: regard ignores repetition_penalty = 1.2"]
 
 
-def test_mbart_translation_starts_with_the_language_token_as_in_training(
-    tmp_path: Path,
-) -> None:
+def test_mbart_translation_starts_with_the_language_token_as_in_training(tmp_path: Path) -> None:
     """The tokenizer of mBART puts the language last in targets, and training shifts it to the front.
 
     This differs from mBART-50. With a start symbol before the language, the decoder gets an input that it was

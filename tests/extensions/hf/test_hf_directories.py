@@ -17,14 +17,14 @@ import torch
 import transformers
 from tiny import ModelDir
 
+from regard.data.batch import PaddedSequences
+from regard.data.text import TextSide
 from regard.errors import CheckpointError, ConfigError, DataError
 from regard.extensions.hf.loading import load_encoder
+from regard.extensions.hf.systems import HfEncoder
+from regard.extensions.hf.tokenizer import PretrainedTokenizer, PretrainedTokenizerConfig
 from regard.runs.loading import load_model
-
-
-def copied(model_dir: Path, into: Path) -> Path:
-    shutil.copytree(model_dir, into)
-    return into
+from regard.text.vocabulary import SINK
 
 
 def test_computed_positions_may_be_missing_from_the_weights(model_dir: ModelDir) -> None:
@@ -34,6 +34,23 @@ def test_computed_positions_may_be_missing_from_the_weights(model_dir: ModelDir)
     with torch.no_grad():
         found, wanted = (one.eval()(input_ids=ids).last_hidden_state for one in (encoder, whole))
     torch.testing.assert_close(found, wanted)
+
+
+def test_states_of_xlnet_equal_transformers_with_the_special_symbols_at_the_end(model_dir: ModelDir) -> None:
+    directory, lines = model_dir("xlnet"), ["die Katze", "ein kleiner Hund läuft im Garten ."]
+    tokenizer = PretrainedTokenizer.create(PretrainedTokenizerConfig(path=str(directory)), (), "source")
+    assert tokenizer.special_tokens == ("<sep>", "<cls>")
+    side = TextSide(tokenizer, tokenizer.vocabulary)
+    source = PaddedSequences.pad([[*side.encode(line), SINK, SINK] for line in lines])
+    encoder = HfEncoder(load_encoder(directory, weights=True), tokenizer, 16).eval()
+    library = transformers.AutoModel.from_pretrained(directory).eval()
+    ids = transformers.AutoTokenizer.from_pretrained(directory)
+    with torch.no_grad():
+        states, _ = encoder(source, False)
+        for row, line in enumerate(lines):
+            expected = library(**ids(line, return_tensors="pt")).last_hidden_state[0]
+            assert len(expected) == source.lengths[row]
+            torch.testing.assert_close(states[row, : len(expected)], expected, atol=1e-5, rtol=0)
 
 
 def test_encoder_saved_without_pooler_loads(tmp_path: Path) -> None:
@@ -56,16 +73,16 @@ def test_encoder_saved_without_pooler_loads(tmp_path: Path) -> None:
 
 
 def test_missing_or_inconsistent_file_is_named(model_dir: ModelDir, tmp_path: Path) -> None:
-    bare = copied(model_dir("bart"), tmp_path / "bare")
+    bare = shutil.copytree(model_dir("bart"), tmp_path / "bare")
     for path in bare.glob("tokenizer*"):
         path.unlink()
     with pytest.raises(CheckpointError, match="bare: the directory contains no tokenizer files"):
         load_model(bare, "cpu")
-    broken = copied(model_dir("bart"), tmp_path / "broken")
+    broken = shutil.copytree(model_dir("bart"), tmp_path / "broken")
     (broken / "config.json").write_text("{")
     with pytest.raises(CheckpointError, match=r"broken/config\.json: truncated or not a JSON"):
         load_model(broken, "cpu")
-    resized = copied(model_dir("bart"), tmp_path / "resized")
+    resized = shutil.copytree(model_dir("bart"), tmp_path / "resized")
     content = json.loads((resized / "config.json").read_text()) | {"d_model": 32}
     (resized / "config.json").write_text(json.dumps(content))
     with pytest.raises(CheckpointError, match=r"has shape \[66, 16\] in the weights, but \[66, 32\]"):
@@ -114,7 +131,7 @@ UNKNOWN_SYMBOL = {
 def test_wrong_values_end_in_one_message(
     model_dir: ModelDir, tmp_path: Path, kind: str, file: str, change: dict[str, Any], message: str
 ) -> None:
-    path = copied(model_dir(kind), directory := tmp_path / "copy") / file
+    path = shutil.copytree(model_dir(kind), directory := tmp_path / "copy") / file
     content = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     path.write_text(json.dumps(content | change), encoding="utf-8")
     with pytest.raises((CheckpointError, ConfigError), match=f"copy.*({re.escape(message)}|{message})"):
@@ -124,7 +141,7 @@ def test_wrong_values_end_in_one_message(
 def test_tokens_with_an_id_beyond_the_vocabulary_end_in_one_message(
     model_dir: ModelDir, tmp_path: Path
 ) -> None:
-    path = copied(model_dir("m2m100"), directory := tmp_path / "copy") / "vocab.json"
+    path = shutil.copytree(model_dir("m2m100"), directory := tmp_path / "copy") / "vocab.json"
     ids = json.loads(path.read_text(encoding="utf-8"))
     path.write_text(json.dumps(ids | dict.fromkeys(ids.keys() - {"<s>", "<pad>", "</s>", "<unk>"}, 5000)))
     text = load_model(directory, "cpu").text
@@ -137,7 +154,7 @@ def test_tokens_with_an_id_beyond_the_vocabulary_end_in_one_message(
 )
 @pytest.mark.parametrize("text", ["[" * 3000, '{"a": ' * 900 + "1" + "}" * 900, "7", "", "\udc80"])
 def test_other_json_ends_in_one_message(model_dir: ModelDir, tmp_path: Path, file: str, text: str) -> None:
-    directory = copied(model_dir("bart"), tmp_path / "copy")
+    directory = shutil.copytree(model_dir("bart"), tmp_path / "copy")
     (directory / file).write_text(text, encoding="utf-8", errors="surrogatepass")
     with pytest.raises((CheckpointError, ConfigError), match="copy"):
         load_model(directory, "cpu")

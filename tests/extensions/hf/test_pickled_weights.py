@@ -40,10 +40,6 @@ def copied(directory: Path, into: Path) -> Path:
     return Path(shutil.copytree(directory, into / "opus"))
 
 
-def state(directory: Path) -> dict[str, torch.Tensor]:
-    return torch.load(directory / "pytorch_model.bin", weights_only=True)
-
-
 def test_translations_and_scores_are_those_of_safetensors(published: Path, tmp_path: Path) -> None:
     directory = copied(published, tmp_path)
     model = transformers.AutoModelForSeq2SeqLM.from_pretrained(directory)
@@ -63,12 +59,13 @@ def test_shards_half_precision_and_the_old_format_are_read(
     published: Path, tmp_path: Path, form: str
 ) -> None:
     directory = copied(published, tmp_path)
-    weights = {name: tensor.half() if form == "half" else tensor for name, tensor in state(directory).items()}
-    (directory / "pytorch_model.bin").unlink()
+    path = directory / "pytorch_model.bin"
+    weights = torch.load(path, weights_only=True)
+    weights = {name: tensor.half() if form == "half" else tensor for name, tensor in weights.items()}
+    path.unlink()
     if form == "sharded":
         tiny.pickle_shards(directory, weights, 20)
     else:
-        path = directory / "pytorch_model.bin"
         torch.save(weights, path, _use_new_zipfile_serialization=form != "old")
     parameters = dict(load_model(directory, "cpu").model.named_parameters())
     assert torch.equal(parameters["model.model.shared.weight"], weights["model.shared.weight"].float())

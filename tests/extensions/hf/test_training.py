@@ -1,4 +1,4 @@
-"""Training of pre-trained models: self-contained output, unfreezing by layer, and exact resumption."""
+"""Training of pre-trained models: self-contained output, other attention, and errors."""
 
 import re
 import shutil
@@ -9,8 +9,10 @@ import pytest
 
 pytest.importorskip("transformers", reason="needs transformers: pip install 'regard[hf]'")
 
+import numpy as np
 import tiny
 import torch
+from safetensors.torch import load_file, save_file
 from tiny import ModelDir
 
 import regard
@@ -69,7 +71,7 @@ def test_pretrained_encoder_stays_frozen_and_the_run_is_self_contained(
     shutil.rmtree(encoder)
     loaded = load_model(tmp_path / "run", "cpu")
     assert isinstance(loaded.model, TransformerModel)
-    before = load_model_weights(model_dir("bert"))
+    before = load_file(model_dir("bert") / "model.safetensors")
     after = load_weights(tmp_path / "run")
     layers = {
         name: value
@@ -83,13 +85,6 @@ def test_pretrained_encoder_stays_frozen_and_the_run_is_self_contained(
     assert (found.attention[-1] == 0).any()
 
 
-def load_model_weights(model_dir: Path) -> dict[str, torch.Tensor]:
-    """Return the weights of a directory."""
-    from safetensors.torch import load_file
-
-    return load_file(model_dir / "model.safetensors")
-
-
 def test_hugging_face_model_is_fine_tuned_with_another_attention(model_dir: ModelDir, tmp_path: Path) -> None:
     whole = copied(model_dir, "marian", tmp_path)
     model = {"kind": "hf", "path": whole, "attention": {"kind": "soft", "normalizer": "sparsemax"}}
@@ -101,6 +96,25 @@ def test_hugging_face_model_is_fine_tuned_with_another_attention(model_dir: Mode
     learned = loaded.score("die Katze schläft auf dem Sofa .", tiny.TEXT[3])
     assert learned.log_probability > 0.5 * given.log_probability
     assert (learned.attention[-1] == 0).any() and not (given.attention[-1] == 0).any()
+
+
+def test_source_tokens_receive_at_most_their_fertility_after_fine_tuning(
+    model_dir: ModelDir, tmp_path: Path
+) -> None:
+    model: dict[str, Any] = {"kind": "hf", "path": str(model_dir("marian"))}
+    train(run_config(tmp_path, model, 12), tmp_path / "softmax")
+    model["attention"] = {"kind": "constrained", "normalizer": "sparsemax"}
+    config = to_dict(run_config(tmp_path, model, 6, init_from=str(tmp_path / "softmax")))
+    config["data"]["fertility"] = {"kind": "constant", "value": 1.5}
+    config["data"]["cache_dir"] = str(tmp_path / "bounded")
+    train(from_dict(RunConfig, config), tmp_path / "run")
+    found = regard.load(tmp_path / "run", device="cpu").translate("die Katze schläft .", beam_size=3)
+    words = np.asarray(found.source_word_ids) >= 0  # the others are symbols of the tokenizer, the sink
+    assert 0 < words.sum() < len(words) and len(found.attention) == 2
+    for weights in found.attention:  # (T + 1, H, S)
+        assert weights.sum(0)[:, words].max() <= 1.5 + 1e-4
+        np.testing.assert_allclose(weights.sum(-1), 1, atol=1e-4)
+        assert (weights == 0).any()
 
 
 def test_pretrained_parameters_have_their_own_learning_rate(model_dir: ModelDir) -> None:
@@ -124,10 +138,8 @@ def test_missing_or_empty_weights_are_rejected(model_dir: ModelDir, tmp_path: Pa
 
 
 def test_weights_without_a_parameter_are_rejected(model_dir: ModelDir, tmp_path: Path) -> None:
-    from safetensors.torch import save_file
-
     path = Path(copied(model_dir, "t5", tmp_path))
-    weights = load_model_weights(path)
+    weights = load_file(path / "model.safetensors")
     lost = weights.pop("encoder.final_layer_norm.weight")
     assert lost is not None
     save_file(weights, path / "model.safetensors", metadata={"format": "pt"})

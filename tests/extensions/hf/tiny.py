@@ -163,14 +163,9 @@ def gpt2(directory: Path) -> Any:
     """Save and return a language model like GPT-2."""
     tokenizer = bpe_tokenizer(around=False)
     config = transformers.GPT2Config(
-        vocab_size=len(tokenizer),
-        n_embd=24,
-        n_layer=2,
-        n_head=2,
-        n_positions=64,
-        bos_token_id=0,
+        vocab_size=len(tokenizer), n_embd=24, n_layer=2, n_head=2, n_positions=64, bos_token_id=0,
         eos_token_id=0,
-    )
+    )  # fmt: skip
     tokenizer.save_pretrained(directory)
     return _saved(transformers.GPT2LMHeadModel(config), directory)
 

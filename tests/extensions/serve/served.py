@@ -129,10 +129,15 @@ def without_prefix(app: Any, prefix: str) -> Any:
 
 
 @asynccontextmanager
-async def client(engines: list[ModelServer], checker: CheckServer | None = None, **settings: Any):
-    """Yield a client of a server that runs in this process."""
+async def client(
+    engines: list[ModelServer],
+    checker: CheckServer | None = None,
+    place: Callable[[Any], Any] = lambda app: app,
+    **settings: Any,
+):
+    """Yield a client of a server in this process, or of the application in which `place` puts the server."""
     app = create_app(engines, ServeConfig(**settings), checker)
-    transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+    transport = httpx.ASGITransport(place(app), raise_app_exceptions=False)
     async with (
         app.router.lifespan_context(app),
         httpx.AsyncClient(transport=transport, base_url="http://localhost") as one,

@@ -88,22 +88,12 @@ def test_invalid_item_does_not_affect_others():
 
 
 def test_failed_batch_reports_to_all_items_and_the_queue_continues():
-    async def main():
-        broken = [True]
+    async def test(batcher, worker):
+        found = await asyncio.gather(*batcher.submit([1, None], "s", [1, 1]), return_exceptions=True)
+        assert [type(one) for one in found] == [TypeError, TypeError]
+        assert await batcher.submit([3], "s", [1])[0] == 6
 
-        def work(settings, items):
-            if broken.pop() if broken else False:
-                raise RuntimeError("no")
-            return list(items)
-
-        batcher = Batcher(work, 4, 0.001, 10)
-        batcher.start()
-        found = await asyncio.gather(*batcher.submit([1, 2], "s", [1, 1]), return_exceptions=True)
-        assert all(isinstance(one, RuntimeError) for one in found)
-        assert await batcher.submit([3], "s", [1])[0] == 3
-        await batcher.close()
-
-    asyncio.run(main())
+    run(test)
 
 
 def test_full_queue_rejects_the_whole_request_with_a_retry_time():
@@ -151,10 +141,7 @@ def test_long_text_does_not_delay_a_single_sentence():
 
 
 def test_closing_finishes_queued_items_and_accepts_no_more():
-    async def main():
-        worker = Worker(held=True)
-        batcher = Batcher(worker, 2, 0.001, 10)
-        batcher.start()
+    async def test(batcher, worker):
         futures = batcher.submit([1, 2, 3, 4, 5], "s", [1] * 5)
         closing = asyncio.ensure_future(batcher.close())
         await asyncio.sleep(0.01)
@@ -164,7 +151,7 @@ def test_closing_finishes_queued_items_and_accepts_no_more():
         await closing
         assert [future.result() for future in futures] == [2, 4, 6, 8, 10]
 
-    asyncio.run(main())
+    run(test, held=True, max_batch_size=2)
 
 
 def test_full_batch_does_not_wait_for_the_window():

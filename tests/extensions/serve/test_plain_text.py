@@ -21,13 +21,9 @@ def directory(tmp_path_factory) -> Path:
 
 def post(directory: Path, address: str, payload: dict) -> dict:
     """Return the JSON response to a POST request."""
-
-    async def work(client):
-        answer = await client.post(address, json=payload)
-        assert answer.status_code == 200, answer.text
-        return answer.json()
-
-    return ask(load_engines([directory], "cpu"), work)
+    answer = ask(load_engines([directory], "cpu"), lambda client: client.post(address, json=payload))
+    assert answer.status_code == 200, answer.text
+    return answer.json()
 
 
 def command(*arguments: str, text: str | None = None) -> str:

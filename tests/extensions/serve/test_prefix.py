@@ -1,38 +1,19 @@
 """The server under a path prefix: mounted in an application, or behind a proxy that removes the prefix."""
 
-import asyncio
 import re
 from importlib.resources import files
 
-import httpx
 import pytest
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from extensions.serve.served import without_prefix
-from regard.extensions.serve.app import create_app
-from regard.extensions.serve.config import ServeConfig
+from extensions.serve.served import ask, without_prefix
 
 PREFIX = "/mt/regard"
 
 
 def mounted(app):
     return Starlette(routes=[Mount(PREFIX, app)])
-
-
-def ask_below_prefix(engines, place, work):
-    """Return the result of `work` with a client of the application that `place` puts under a prefix."""
-    app = create_app(engines, ServeConfig())
-
-    async def run():
-        transport = httpx.ASGITransport(place(app), raise_app_exceptions=False)
-        async with (
-            app.router.lifespan_context(app),
-            httpx.AsyncClient(transport=transport, base_url="http://localhost") as client,
-        ):
-            return await work(client)
-
-    return asyncio.run(run())
 
 
 PLACES = pytest.mark.parametrize(
@@ -48,7 +29,7 @@ def test_api_works_under_a_path_prefix(engines, place):
         rejected = await client.post(f"{PREFIX}/translate", **plain)
         return answer, rejected, await client.get(f"{PREFIX}/openapi.json")
 
-    answer, rejected, described = ask_below_prefix(engines, place, work)
+    answer, rejected, described = ask(engines, work, place=place)
     assert (answer.status_code, rejected.status_code) == (200, 415)
     # A relative address of a server is relative to the description (OpenAPI 3.1, Section 4.8.5).
     servers = [described.url.join(server["url"]) for server in described.json()["servers"]]
@@ -65,7 +46,7 @@ def test_all_addresses_of_the_pages_exist_under_a_path_prefix(engines, place):
             answers += [page, *[await client.get(address) for address in addresses]]
         return answers
 
-    answers = ask_below_prefix(engines, place, work)
+    answers = ask(engines, work, place=place)
     assert len(answers) > 15
     assert {answer.status_code for answer in answers} == {200}
 

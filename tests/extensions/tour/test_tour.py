@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from regard.alignment import Corpus, WordAligner
+from regard.analysis.inputs import no_progress
 from regard.cli.main import app
 from regard.config import read_config
 from regard.errors import TrainingInterruptedError, UsageError
@@ -23,10 +24,6 @@ from regard.training.run_config import RunConfig, load_config
 from regard.training.trainer import TrainingResult
 
 CHOSEN = [system for system in SYSTEMS if system.name in ("word", "none", "constrained")]
-
-
-def no_progress(items, name, total):
-    yield from items
 
 
 @pytest.fixture(scope="module")
