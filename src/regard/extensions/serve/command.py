@@ -1,5 +1,7 @@
 """`regard serve`: serve models with a web page and a JSON API."""
 
+import importlib.util
+
 from regard.cli.api_flags import ATTENTION_FLAGS, ApiCall, ApiCommand
 from regard.cli.output import print_message
 from regard.errors import UsageError
@@ -29,20 +31,9 @@ def serve(call: ApiCall) -> None:
 
     Example: regard serve runs/first --checker checker
     """
-    _require_packages()
-    call(on_ready=print_message)
-
-
-def _require_packages() -> None:
-    """Check that the packages of the extra `serve` are installed.
-
-    Raises:
-        UsageError: If one of them is missing.
-    """
-    from importlib.util import find_spec
-
-    missing = [name for name in ("fastapi", "uvicorn") if find_spec(name) is None]
+    missing = [name for name in ("fastapi", "uvicorn") if importlib.util.find_spec(name) is None]
     if missing:
         raise UsageError(
             f"regard serve needs {', '.join(missing)}. Install the packages with: pip install 'regard[serve]'"
         )
+    call(on_ready=print_message)

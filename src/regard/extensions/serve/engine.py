@@ -170,11 +170,9 @@ class ModelServer:
             else:
                 translation = result.to_data(job.attention)
                 target_format = self.text.target.text_format
-                texts = [
-                    translation["text"],
-                    *(alternative["text"] for alternative in translation["alternatives"]),
-                ]
-                yield translation | {"plain_texts": [to_plain_text(text, target_format) for text in texts]}
+                ranked = [translation, *translation["alternatives"]]
+                plain_texts = [to_plain_text(answer["text"], target_format) for answer in ranked]
+                yield translation | {"plain_texts": plain_texts}
 
     def _bounds(self, settings: SearchSettings, job: SentenceJob) -> Bounds | None:
         """Return the fertilities of the tokens of a sentence, None for those of the model.

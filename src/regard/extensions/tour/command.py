@@ -106,9 +106,8 @@ def _marked(words: "Sequence[str]", positions: "Collection[int]" = (), brackets:
     text = Text()
     for position, word in enumerate(words):
         marked = position in positions
-        text.append(f"[{word}]" if marked and brackets else word, style="bold red" if marked else "").append(
-            " "
-        )
+        text.append(f"[{word}]" if marked and brackets else word, style="bold red" if marked else "")
+        text.append(" ")
     return text
 
 

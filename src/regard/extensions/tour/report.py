@@ -58,10 +58,7 @@ class TourResults(Result):
         return [
             {
                 "system": system["name"],
-                **{
-                    name: None if score is None else score["value"]
-                    for name, score in system["scores"].items()
-                },
+                **{name: score and score["value"] for name, score in system["scores"].items()},
                 **system["costs"],
             }
             for system in self.systems
