@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, replace
 from importlib.resources import files as package_files
 from itertools import islice
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from jinja2 import Environment, StrictUndefined
 
@@ -127,8 +127,7 @@ class InitializedRun(Result):
         warnings: Sentences about what may harm the translations.
     """
 
-    schema: ClassVar[str] = "init"
-
+    schema = "init"
     path: Path
     output_dir: str
     num_train: int

@@ -1,4 +1,4 @@
-"""A survey of parallel text: lines, lengths, scripts, and pairs that are probably not translations.
+"""A survey of parallel text, from which the settings of a first run are chosen: pairs, lengths and scripts.
 
 The text is read once. Memory holds a few numbers per pair.
 """
@@ -13,10 +13,6 @@ import numpy as np
 
 from regard.text.words import split_whitespace
 
-UNUSUAL_LENGTH_RATIO = 3.0
-"""Factor by which the ratio of the lengths of a suspicious pair differs from that of the whole text."""
-MIN_RATIO_CHARACTERS = 20
-"""Number of characters of the longer side from which the ratio of a pair is examined."""
 ALL_CHARACTER_LINES, CHARACTER_STEP = 100_000, 16
 """Characters are counted in the first lines, and then in every 16th line."""
 SMALL_TEXT_PAIRS = 5_000
@@ -32,7 +28,6 @@ class SideSurvey:
     """One side of a parallel text.
 
     Attributes:
-        words: The number of words, separated by white space.
         characters: The number of characters.
         max_words: The largest number of words of a line.
         long_characters: The number of characters that 99.9 % of the lines do not exceed.
@@ -41,7 +36,6 @@ class SideSurvey:
             letters.
     """
 
-    words: int
     characters: int
     max_words: int
     long_characters: int
@@ -59,8 +53,6 @@ class TextSurvey:
         target: The target side.
         empty: The number of pairs with an empty side, which training drops.
         duplicates: The number of pairs that also occur earlier in the text.
-        untranslated: The number of nonempty pairs whose sides are equal.
-        suspicious: The number of pairs in which one side is three times longer than usual.
         hashes: A hash value of each pair; equal pairs have equal values in one process.
     """
 
@@ -69,22 +61,19 @@ class TextSurvey:
     target: SideSurvey
     empty: int
     duplicates: int
-    untranslated: int
-    suspicious: int
     hashes: np.ndarray
 
     def describe(self, num_train: int, num_valid: int) -> tuple[str, ...]:
         """Return sentences about the text, which has these numbers of training and validation pairs."""
         sides = [
-            f"{name}: {side.words:,} words, {side.max_words} in the longest line; letters: "
+            f"{name}: {side.max_words} words in the longest line; letters: "
             f"{(side.script if side.script == 'CJK' else side.script.capitalize()) or 'none'}."
             for name, side in (("Source", self.source), ("Target", self.target))
         ]
         return (
             f"Text: {num_train:,} training pairs and {num_valid:,} validation pairs.",
             *sides,
-            f"Pairs: {self.duplicates:,} repeated, {self.empty:,} with an empty side, "
-            f"{self.untranslated:,} equal on both sides, {self.suspicious:,} of suspicious lengths.",
+            f"Pairs: {self.duplicates:,} repeated, {self.empty:,} with an empty side.",
         )
 
     def warnings(self, num_train: int, num_valid: int) -> tuple[str, ...]:
@@ -105,11 +94,6 @@ class TextSurvey:
             f"{repeated:.0%} of the pairs are repetitions: remove them if they are not intended": (
                 repeated > 0.1
             ),
-            f"{self.untranslated:,} pairs are equal on both sides and may be untranslated; the model learns "
-            "to copy": self.untranslated > 0.01 * self.pairs,
-            f"{self.suspicious:,} pairs have suspicious lengths and may not be translations of each other": (
-                self.suspicious > 0.005 * self.pairs
-            ),
             f"the longest line has {longest:,} words: lines should be sentences; training drops long ones": (
                 longest > MAX_SENTENCE_WORDS
             ),
@@ -126,16 +110,14 @@ def survey_pairs(pairs: Iterable[tuple[str, str]]) -> TextSurvey:
     """Return a survey of sentence pairs, in the order of the lines."""
     words, lengths = (array("I"), array("I")), (array("I"), array("I"))
     characters: tuple[Counter[str], Counter[str]] = (Counter(), Counter())
-    hashes, untranslated = array("q"), 0
+    hashes = array("q")
     for number, pair in enumerate(pairs, 1):
         for side, line in enumerate(pair):
             words[side].append(len(split_whitespace(line)))
             lengths[side].append(len(line.strip()))
             if number <= ALL_CHARACTER_LINES or number % CHARACTER_STEP == 0:
                 characters[side].update(line)
-        source, target = pair[0].strip(), pair[1].strip()
-        hashes.append(hash((source, target)))
-        untranslated += source == target and any(character.isalpha() for character in source)
+        hashes.append(hash((pair[0].strip(), pair[1].strip())))
     num_words, sizes, hashed = np.array(words), np.array(lengths, dtype=float), np.array(hashes)
     source, target = (_survey_side(*side) for side in zip(num_words, sizes, characters, strict=True))
     return TextSurvey(
@@ -144,8 +126,6 @@ def survey_pairs(pairs: Iterable[tuple[str, str]]) -> TextSurvey:
         target,
         empty=int((num_words == 0).any(axis=0).sum()),
         duplicates=len(hashed) - len(np.unique(hashed)),
-        untranslated=untranslated,
-        suspicious=_count_suspicious(sizes),
         hashes=hashed,
     )
 
@@ -158,20 +138,9 @@ def _survey_side(words: np.ndarray, lengths: np.ndarray, characters: Counter[str
             scripts[unicodedata.name(character, "UNKNOWN").split()[0].partition("-")[0]] += count
     script = max(scripts, key=scripts.__getitem__, default="")
     return SideSurvey(
-        words=int(words.sum()),
         characters=int(lengths.sum()),
         max_words=int(words.max(initial=0)),
         long_characters=int(np.quantile(lengths, 0.999)) if len(lengths) else 0,
         distinct_characters=sum(not character.isspace() for character in characters),
         script="CJK" if script in CJK else script,
     )
-
-
-def _count_suspicious(lengths: np.ndarray) -> int:
-    """Return the number of pairs whose ratio of lengths is unusual, among those without an empty side."""
-    source, target = lengths[:, (lengths > 0).all(axis=0)]
-    if not len(source):
-        return 0
-    ratio = target / source / np.median(target / source)
-    unusual = (ratio > UNUSUAL_LENGTH_RATIO) | (ratio < 1 / UNUSUAL_LENGTH_RATIO)
-    return int((unusual & (np.maximum(source, target) >= MIN_RATIO_CHARACTERS)).sum())
