@@ -10,7 +10,6 @@ from matplotlib.collections import LineCollection
 from matplotlib.patches import StepPatch
 from matplotlib.text import Annotation
 
-from regard.errors import DataError
 from regard.metrics.attention import AttentionStatistics, Histogram
 from regard.metrics.by_length import LengthScores, SystemScore, bucket_by_length
 from regard.plot.analyses import (
@@ -141,9 +140,3 @@ def test_value_axis_contains_all_values_and_zero(values):
 def test_chart_with_any_name_can_be_rendered(name):
     figure = coverage_chart({name: statistics(Histogram((0.0, 0.2), (5,), (5,)))})
     assert figure.render("svg") and figure.render("pdf")
-
-
-def test_models_with_different_bins_are_rejected():
-    one, other = (statistics(Histogram((0.0, high), (5,), (5,))) for high in (0.2, 0.25))
-    with pytest.raises(DataError, match="bins of different widths"):
-        entropy_chart({"one": one, "other": other})

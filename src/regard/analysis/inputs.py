@@ -97,7 +97,7 @@ class ParallelText:
         return len(self.sources)
 
 
-def check_names(names: Sequence[str] | None, defaults: Sequence[str], kind: str = "models") -> list[str]:
+def check_names(names: Sequence[str] | None, defaults: Sequence[str]) -> list[str]:
     """Return the display names of systems, by default `defaults`.
 
     Raises:
@@ -107,13 +107,12 @@ def check_names(names: Sequence[str] | None, defaults: Sequence[str], kind: str 
     chosen = [readable(name) for name in (defaults if names is None else names)]
     if len(chosen) != len(defaults):
         raise UsageError(
-            f"--names has {len(chosen)} names but there are {len(defaults)} {kind}: "
-            f"give one name per {kind.removesuffix('s')}"
+            f"--names has {len(chosen)} names but there are {len(defaults)} models: give one name per model"
         )
     # Names are the keys of results, so a second system of the same name would replace the first.
     if len(set(chosen)) < len(chosen) or not all(chosen):
         raise UsageError(
-            f"the names of the {kind} must be different and not empty, not {', '.join(chosen)}: "
+            f"the names of the models must be different and not empty, not {', '.join(chosen)}: "
             "choose them with --names"
         )
     return chosen

@@ -61,8 +61,6 @@ def load(
         ConfigError: if a setting is invalid; names it.
         DeviceError: if the device is not available.
     """
-    if not directories:
-        raise UsageError("regard.load() needs a model directory: regard.load('runs/first')")
     paths = as_paths(directories)
     translator = load_translator(paths, device, precision, search, overrides, num_threads, engine)
     if tokenized:

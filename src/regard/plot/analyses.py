@@ -7,14 +7,13 @@ gaps.
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float
 
-from regard.errors import DataError
 from regard.metrics.attention import AttentionStatistics, Histogram
 from regard.metrics.base import Estimate
 from regard.metrics.by_length import LengthScores
@@ -199,12 +198,9 @@ def check_chart(probabilities: Mapping[str, Float[np.ndarray, "N"]]) -> Figure:
 def entropy_chart(models: Mapping[str, AttentionStatistics]) -> Figure:
     """Return the figure of accuracy by entropy and of the distribution of the entropy (Figure 3), by model.
 
-    Bins of the accuracy with fewer than 10 time steps are gaps.
-
-    Raises:
-        DataError: If the bins of the models differ in width.
+    Bins of the accuracy with fewer than 10 time steps are gaps. The bins of all models have one width.
     """
-    edges = _common_edges(statistics.entropies for statistics in models.values())
+    edges = max((statistics.entropies.edges for statistics in models.values()), key=len)
 
     def plot_accuracy(ax: "matplotlib.axes.Axes") -> None:
         for i, (name, statistics) in enumerate(models.items()):
@@ -230,13 +226,8 @@ def entropy_chart(models: Mapping[str, AttentionStatistics]) -> Figure:
 
 
 def coverage_chart(models: Mapping[str, AttentionStatistics]) -> Figure:
-    """Return the figure of the distribution of coverage (Figure 4), by model.
-
-    Raises:
-        DataError: If the bins of the models differ in width.
-    """
+    """Return the figure of the distribution of coverage (Figure 4), by model."""
     histograms = {name: statistics.coverages for name, statistics in models.items()}
-    _common_edges(histograms.values())
     summary = "; ".join(
         f"{name}: {statistics.coverage:.1%} on average" for name, statistics in models.items()
     )
@@ -248,21 +239,12 @@ def coverage_chart(models: Mapping[str, AttentionStatistics]) -> Figure:
 def _plot_shares(
     ax: "matplotlib.axes.Axes", models: Mapping[str, Histogram], title: str, x_label: str
 ) -> None:
-    edges = _common_edges(models.values())
+    edges = max((bins.edges for bins in models.values()), key=len)
     for i, (name, bins) in enumerate(models.items()):
         _plot_histogram(ax, i, edges, bins.shares, name)
     _set_numeric_axis(ax, edges[0], edges[-1])
     set_value_axis(ax, [bins.shares for bins in models.values()], percent=True)
     _label_axes(ax, title, x_label)
-
-
-def _common_edges(histograms: Iterable[Histogram]) -> tuple[float, ...]:
-    """Return the bin edges that span the values of all models."""
-    bins = list(histograms)
-    edges = max((histogram.edges for histogram in bins), key=len)
-    if any(histogram.edges != edges[: len(histogram.edges)] for histogram in bins):
-        raise DataError("the histograms of the models have bins of different widths: use one width for all")
-    return edges
 
 
 # Scores by length
