@@ -6,7 +6,7 @@ import pytest
 
 from regard.config import from_dict
 from regard.data.config import DataConfig
-from regard.data.dataset import PreparedData, prepare_data
+from regard.data.dataset import prepare_data
 from regard.errors import ConfigError
 from regard.training.fertility import add_fertilities
 
@@ -16,42 +16,30 @@ PAIRS = {
 }
 
 
-def prepared(directory: Path, **options) -> PreparedData:
-    """Prepare the text; the pairs of five words are dropped for their length."""
+def fertilities(directory: Path, aligner: str) -> dict[str, float]:
+    """Return the guided fertilities of the words; the pairs of five words are dropped for their length."""
     files = {}
     for split, pairs in PAIRS.items():
         files[split] = {side: str(directory / f"{split}.{side}") for side in ("source", "target")}
         for side, path in enumerate(files[split].values()):
             Path(path).write_text("".join(f"{pair[side]}\n" for pair in pairs), encoding="utf-8")
-    data = {
-        "train": [files["train"]], "valid": files["valid"], "cache_dir": str(directory / "prepared"),
-        "max_length": 4, **options,
-    }  # fmt: skip
-    return prepare_data(from_dict(DataConfig, data))
-
-
-def with_fertilities(directory: Path, **fertility) -> PreparedData:
-    found = prepared(directory)
     config = from_dict(DataConfig, {
-        "train": [{"source": "a", "target": "b"}], "valid": {"source": "a", "target": "b"},
-        "fertility": fertility,
-    }).fertility  # fmt: skip
-    return add_fertilities(found, config, found.fingerprint)
-
-
-def table(data: PreparedData) -> dict[str, float]:
-    budget = data.text.budget
-    assert budget is not None and budget.table is not None
-    return dict(zip(data.text.source.vocabulary.tokens, budget.table.tolist(), strict=True))
+        "train": [files["train"]], "valid": files["valid"], "cache_dir": str(directory / "prepared"),
+        "max_length": 4, "fertility": {"kind": "guided", "aligner": aligner},
+    })  # fmt: skip
+    prepared = prepare_data(config)
+    text = add_fertilities(prepared, config.fertility, prepared.fingerprint).text
+    assert text.budget is not None and text.budget.table is not None
+    return dict(zip(text.source.vocabulary.tokens, text.budget.table.tolist(), strict=True))
 
 
 @pytest.mark.parametrize("aligner", ["ibm2", "hmm"])
 def test_chosen_aligner_counts_the_links(aligner: str, tmp_path: Path) -> None:
-    found = table(with_fertilities(tmp_path, kind="guided", aligner=aligner))
-    assert found["a"] == 2 and found["b"] == 1
+    table = fertilities(tmp_path, aligner)
+    assert table["a"] == 2 and table["b"] == 1
     assert len(list((tmp_path / "prepared").glob(f"{aligner}-*.train.fertilities"))) == 1
 
 
-def test_unknown_aligner_is_refused(tmp_path: Path) -> None:
+def test_unknown_aligner_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="aligner"):
-        with_fertilities(tmp_path, kind="guided", aligner="giza")
+        fertilities(tmp_path, "giza")
