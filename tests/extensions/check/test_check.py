@@ -10,7 +10,7 @@ import pytest
 import regard
 from quick_coverage import phrasebook_model, train_quickly
 from regard.errors import DataError, PluginError, UsageError
-from regard.extensions.check.base import Detector, PairScores, SentenceError, WordPair
+from regard.extensions.check.base import ERRORS, Detector, PairScores, WordPair
 from regard.extensions.check.corruptions import CORRUPTIONS
 from regard.extensions.phrasebook.corpus import generate
 from regard.text.words import split_line
@@ -34,26 +34,25 @@ def damaged(model) -> regard.CorruptedText:
 
 @pytest.mark.parametrize(
     ("detector", "error", "least"),
-    [("combined", "omission", 0.9), ("combined", "addition", 0.9), ("combined", "repetition", 0.95),
-     ("combined", "unrelated", 0.9),
-     ("length", "omission", 0.6), ("repetition", "repetition", 0.9)],
-)  # fmt: skip
+    [
+        *(("combined", error, 0.9) for error in ("omission", "addition", "unrelated")),
+        ("combined", "repetition", 0.95),
+        ("length", "omission", 0.6),
+        ("repetition", "repetition", 0.9),
+    ],
+)
 def test_detectors_find_synthetic_errors(model, damaged, detector, error, least) -> None:
     found = regard.check(damaged.sources, damaged.translations, detector, checker=model, num_threads=1)
-    evaluated = found.evaluate(damaged.labels, num_bootstrap_samples=10)
-    assert evaluated.estimate(error, "auroc").value > least
+    assert found.evaluate(damaged.labels, num_bootstrap_samples=10).estimate(error, "auroc").value > least
     for one in found.sentences:
         assert all(0 <= value <= 1 for value in one.probabilities.values())
-        for words, spans in (
-            (one.omitted, one.source_words), (one.added, one.target_words), (one.repeated, one.target_words),
-        ):  # fmt: skip
+        for words, spans in ((one.words(kind), one.word_spans(kind)) for kind in ERRORS):
             assert len(words) in (0, len(spans)) and np.all((words >= 0) & (words <= 1))
 
 
 def test_most_good_sentences_have_no_probable_error(model) -> None:
     found = regard.check(*phrases(200, 5), checker=model, num_threads=1)
-    errors: tuple[SentenceError, ...] = ("omission", "addition")
-    assert all(found.count(error) < 20 for error in errors)
+    assert found.count("omission") < 20 and found.count("addition") < 20
 
 
 def test_spans_show_words_in_the_raw_text(model) -> None:
@@ -101,14 +100,11 @@ def test_detectors_without_a_model_work_without_training_text() -> None:
     assert len(regard.check([], [], "length")) == 0
 
 
-def test_missing_input_is_named() -> None:
+def test_wrong_and_missing_inputs_are_named(tmp_path, model) -> None:
     with pytest.raises(UsageError, match="--train SOURCE TARGET or --checker DIR"):
         regard.check(["a"], ["b"])
     with pytest.raises(UsageError, match="detector 'magic': expected one of"):
         regard.check(["a"], ["b"], "magic", training=(["a"], ["b"]))
-
-
-def test_wrong_texts_are_refused(tmp_path, model) -> None:
     (tmp_path / "s").write_text("a\nb\n")
     with pytest.raises(DataError, match=r"s has 2 lines but translations has 1: parallel texts must"):
         regard.check(tmp_path / "s", ["a"], "length")
@@ -118,6 +114,8 @@ def test_wrong_texts_are_refused(tmp_path, model) -> None:
         regard.check(["a"], ["a"], training=(["a", "b"], ["a", "b"]))
     with pytest.raises(UsageError, match=r"either checker .* or training .*, not both"):
         regard.check(["a"], ["a"], checker=model, training=(["a"], ["b"]))
+    with pytest.raises(UsageError, match=r"\(--save-checker\) needs training"):
+        regard.check(["a"], ["a"], save_checker=tmp_path / "checker")
     with pytest.raises(DataError, match=r"checker\.json"):
         regard.check(["a"], ["a"], checker=tmp_path)
     with pytest.raises(DataError, match="sources has 1 lines but translations has 2"):
@@ -128,16 +126,12 @@ def test_wrong_texts_are_refused(tmp_path, model) -> None:
 
 @pytest.mark.parametrize("detector", ["combined", "repetition"])
 def test_long_pairs_are_not_checked_and_have_a_note(model, damaged, detector) -> None:
-    sources, translations = damaged.sources[:30], damaged.translations[:30]
-    expected = regard.check(sources, translations, detector, checker=model, num_threads=1)
+    sources, translations = list(damaged.sources[:30]), list(damaged.translations[:30])
+    expected = regard.check(sources, translations, detector, checker=model)
     long = "ein Hund " * 600
-    found = regard.check(
-        [sources[0], long, *sources[1:], long, sources[0]],
-        [translations[0], long, *translations[1:], translations[0], long],
-        detector,
-        checker=model,
-        num_threads=1,
-    )
+    sources = [sources[0], long, *sources[1:], long, sources[0]]
+    translations = [translations[0], long, *translations[1:], translations[0], long]
+    found = regard.check(sources, translations, detector, checker=model)
     others = [one for one in found.sentences if one.note != "too_long"]
     unchecked = [one for one in found.sentences if one.note == "too_long"]
     assert [one.line for one in unchecked] == [2, 32, 33]
@@ -158,9 +152,7 @@ def test_long_training_pairs_are_ignored(caplog, monkeypatch) -> None:
 
 def test_result_is_a_table_and_json(model, damaged) -> None:
     found = regard.check(damaged.sources, damaged.translations, checker=model, num_threads=1)
-    data = found.to_dict()
-    assert data["schema"] == "coverage_check" and data["num_sentences"] == len(damaged)
-    assert set(data["counts"]) == {"omission", "addition", "repetition", "unrelated"}
+    assert set(found.to_dict()["counts"]) == {"omission", "addition", "repetition", "unrelated"}
     assert list(found.to_pandas()["line"]) == list(range(1, len(damaged) + 1))
     # The order is that of the percentages that are shown.
     percentages = [math.floor(100 * round(one.worst, 4) + 0.5) for one in (*found.worst(1), *found.sentences)]
@@ -171,7 +163,6 @@ class OddDetector(Detector):
     """Finds additions in translations with an odd number of words."""
 
     def detect(self, pairs: Sequence[WordPair]) -> list[PairScores]:
-        """Return 1 for an odd number of words."""
         return [PairScores({"addition": float(len(pair.target) % 2)}) for pair in pairs]
 
 
@@ -214,6 +205,5 @@ def test_spacing_of_the_text_is_kept(model) -> None:
 
 def test_corrupted_text_depends_on_the_seed_only(model) -> None:
     texts = phrases(50, 8)
-    assert regard.corrupt(*texts, checker=model).to_dict() == regard.corrupt(*texts, checker=model).to_dict()
-    other = regard.corrupt(*texts, checker=model, seed=2)
-    assert other.translations != regard.corrupt(*texts, checker=model).translations
+    first, again, other = (regard.corrupt(*texts, checker=model, seed=seed) for seed in (1, 1, 2))
+    assert first.to_dict() == again.to_dict() and other.translations != first.translations

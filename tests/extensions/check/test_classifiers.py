@@ -1,6 +1,6 @@
 """The network that finds errors in words and sentences, and the links of stems."""
 
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -35,21 +35,10 @@ def test_errors_that_depend_on_neighbors_are_learned(tagger) -> None:
     features, offsets, (words, sentences) = runs(2)
     for found, labels in zip(tagger.logits(features, offsets), (words, sentences), strict=True):
         assert found[labels].mean() > found[~labels].mean() + 2
-        better = found[labels][:, None] > found[~labels]
-        assert better.mean() > 0.95
+        assert (found[labels][:, None] > found[~labels]).mean() > 0.95
 
 
-def test_sentences_score_alone_as_in_a_text(tagger) -> None:
-    features, offsets, _ = runs(3)
-    words, sentences = tagger.logits(features, offsets)
-    for number in range(30):
-        own = slice(offsets[number], offsets[number + 1])
-        alone = tagger.logits(features[own], np.array([0, own.stop - own.start]))
-        np.testing.assert_allclose(alone[0], words[own], atol=1e-4)
-        np.testing.assert_allclose(alone[1], sentences[[number]], atol=1e-4)
-
-
-def test_numpy_computes_what_pytorch_trains(tagger) -> None:
+def test_numpy_computes_for_a_text_what_pytorch_computes_for_single_sentences(tagger) -> None:
     features, offsets, _ = runs(4)
     network = build_network(features.shape[1]).eval()
     network.load_state_dict({name: torch.from_numpy(value) for name, value in tagger.parameters.items()})
@@ -84,9 +73,8 @@ def test_training_is_reproducible_and_leaves_random_numbers_alone() -> None:
 def test_unknown_forms_of_known_words_are_linked_by_their_stems() -> None:
     nouns = {"hund": "dog", "katze": "cat", "vogel": "bird", "pferd": "horse"}
     pairs = [
-        WordPair(("der", a, "sieht", "den", b), ("the", nouns[a], "sees", "the", nouns[b]))
-        for a in nouns
-        for b in nouns
+        WordPair(("der", a, "sieht", "den", b), ("the", first, "sees", "the", second))
+        for (a, first), (b, second) in product(nouns.items(), repeat=2)
     ]
     unseen = [WordPair(("der", "Pferde", "sieht", "den", "Hund"), ("the", "horses", "sees", "the", "dog"))]
     setup = TrainingSetup(num_threads=1, seed=1)

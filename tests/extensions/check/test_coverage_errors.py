@@ -57,13 +57,10 @@ def test_an_unrelated_translation_omits_and_adds_everything(model) -> None:
         assert one.sentence["repetition"] == good.sentence["repetition"]
 
 
-def test_empty_sides_have_a_defined_result(model) -> None:
-    pairs = [WordPair(("ein", "Hund"), ()), WordPair((), ("a", "dog")), WordPair((), ())]
-    empty, nothing, both = model.scores(pairs, 1)
+def test_an_empty_translation_omits_everything(model) -> None:
+    (empty,) = model.scores([WordPair(("ein", "Hund"), ())], 1)
     assert empty.sentence == {"omission": 1.0, "addition": 0.0, "repetition": 0.0, "unrelated": 0.0}
     assert empty.words["omission"].tolist() == [1.0, 1.0]
-    assert nothing.words["omission"].shape == (0,) and nothing.words["addition"].shape == (2,)
-    assert all(0 <= value <= 1 for one in (nothing, both) for value in one.sentence.values())
     assert model.scores([]) == []
 
 
@@ -75,12 +72,13 @@ def test_saved_model_gives_equal_scores_and_damage_is_named(model, tmp_path) -> 
     assert [one.sentence for one in ours] == [one.sentence for one in theirs]
     path = tmp_path / "checker" / "checker.json"
     description = json.loads(path.read_text(encoding="utf-8"))
-    path.write_text(json.dumps(description | {"format": 1}), encoding="utf-8")
-    with pytest.raises(DataError, match="format 1, expected 3: train the model again"):
-        load_coverage_model(tmp_path / "checker")
-    path.write_text("{}", encoding="utf-8")
-    with pytest.raises(DataError, match=r"checker\.json: not the description of a coverage model"):
-        load_coverage_model(tmp_path / "checker")
+    for wrong, message in (
+        (description | {"format": 1}, "format 1, expected 3: train the model again"),
+        ({}, r"checker\.json: not the description of a coverage model"),
+    ):
+        path.write_text(json.dumps(wrong), encoding="utf-8")
+        with pytest.raises(DataError, match=message):
+            load_coverage_model(tmp_path / "checker")
 
 
 def with_value(value):
@@ -102,7 +100,6 @@ def with_value(value):
         ("words.links/counts", with_value(-1), "values from -1"),
         ("words.target/occurrences", lambda tensor: tensor[:0], r"shape \(0,\), expected"),
         ("words.target/unknown", with_value(np.nan), "values from nan"),
-        ("words.target/unknown", lambda tensor: tensor - 100, "values from"),
         ("stems.source/deviations", with_value(-0.05), "values from -0.05"),
         ("regressions/omission", lambda tensor: tensor[:1], r"shape \(1,\), expected"),
         ("regressions/unrelated", with_value(np.nan), "values from nan"),
@@ -150,26 +147,26 @@ def test_held_out_parts_are_disjoint(num_pairs, sizes) -> None:
     parts = held_out_parts(num_pairs)
     assert [len(part) for part in parts] == sizes
     every = np.concatenate(parts)
-    assert len(set(every.tolist())) == len(every)
-    assert every.min() >= 0
-    assert every.max() < num_pairs
+    assert len(every) == len(set(every.tolist()) & set(range(num_pairs)))
 
 
 @pytest.mark.parametrize("name", ["combined", "repetition"])
 def test_detectors_follow_their_interface(model, name) -> None:
-    texts = ["Ein Hund läuft .", "Zwei Kinder spielen .", "Ein Mann", "", "Ja"]
-    translations = ["A dog runs .", "Two children play play .", "", "A woman .", "Yes"]
+    texts = ["Ein Hund läuft .", "Zwei Kinder spielen .", "Ein Mann", "", "Ja", ""]
+    translations = ["A dog runs .", "Two children play play .", "", "A woman .", "Yes", ""]
     pairs, detector = split_pairs(texts, translations), build_detector(name, model)
     results = detector.detect(pairs)
     for pair, scores in zip(pairs, results, strict=True):
         assert set(scores.words) <= set(scores.sentence) == set(results[0].sentence)
+        assert all(0 <= value <= 1 for value in scores.sentence.values())
         for error, words in scores.words.items():
             assert words.shape == (len(pair.source if error == "omission" else pair.target),)
             assert np.isfinite(words).all()
         (alone,) = detector.detect([pair])
         assert alone.sentence == pytest.approx(scores.sentence, abs=1e-4)
-        for error, words in scores.words.items():
-            assert alone.words[error] == pytest.approx(words, abs=1e-4)
+        assert all(
+            alone.words[error] == pytest.approx(scores.words[error], abs=1e-4) for error in scores.words
+        )
 
 
 @pytest.mark.parametrize("kind", CORRUPTIONS)
@@ -240,15 +237,10 @@ def test_an_example_of_weight_three_counts_as_three() -> None:
 def test_pairs_for_calibration_change_nothing_else(monkeypatch) -> None:
     train_quickly(monkeypatch)
     monkeypatch.setattr("regard.extensions.check.model._MAX_PARTS", 1)
-    pairs = phrases(200, 1)[0]
+    pairs, others = (phrases(200, seed)[0] for seed in (1, 2))
     _, rows = np.array_split(held_out_parts(200)[0], 2)
-    models = []
-    for others in (pairs, phrases(200, 2)[0]):
-        mixed = list(pairs)
-        for row in rows:
-            mixed[row] = others[row]
-        models.append(ErrorModel.train(mixed, num_threads=1))
-    first, second = models
+    mixed = [others[row] if row in rows else pair for row, pair in enumerate(pairs)]
+    first, second = (ErrorModel.train(text, num_threads=1) for text in (pairs, mixed))
     for links, other in ((first.words, second.words), (first.stems, second.stems)):
         for norms, changed in zip(links.norms, other.norms, strict=True):
             np.testing.assert_array_equal(norms.means, changed.means)
@@ -284,13 +276,8 @@ def test_doubled_characters_and_reduplicated_words_are_no_repetitions(target: st
 @pytest.mark.parametrize(
     "target",
     [
-        "the the",
-        "Ma\u0308dchen M\u00e4dchen",
-        "धीरे धीरे धीरे",
-        "मेरा नाम मेरा नाम",
-        "我们的我们的",
-        "哈哈哈哈",
-        "ธรรมธรรมธรรม",
+        *("the the", "Ma\u0308dchen M\u00e4dchen", "धीरे धीरे धीरे", "मेरा नाम मेरा नाम"),
+        *("我们的我们的", "哈哈哈哈", "ธรรมธรรมธรรม"),
     ],
 )
 def test_further_copies_and_copied_phrases_are_repetitions(target: str) -> None:
@@ -298,18 +285,13 @@ def test_further_copies_and_copied_phrases_are_repetitions(target: str) -> None:
 
 
 def test_encoding_of_letters_does_not_change_a_check(model) -> None:
-    pairs = [
-        ("Das Mädchen schläft .", "The girl sleeps ."),
-        ("Später fährt sie nach Köln .", "Später fährt sie ."),
-    ]
-    plain, *others = (
-        model.scores(split_pairs(*zip(*((change(s), change(t)) for s, t in pairs), strict=True)))
-        for change in (
-            str,
-            lambda line: unicodedata.normalize("NFD", line),
-            lambda line: line.replace("ä", "\u00adä"),
-        )
-    )
-    for scores in others:
-        for ours, theirs in zip(plain, scores, strict=True):
-            assert ours.sentence == theirs.sentence
+    sources = ["Das Mädchen schläft .", "Später fährt sie nach Köln ."]
+    targets = ["The girl sleeps .", "Später fährt sie ."]
+
+    def scores(change) -> list:
+        pairs = split_pairs(map(change, sources), map(change, targets))
+        return [one.sentence for one in model.scores(pairs)]
+
+    plain = scores(str)
+    assert scores(lambda line: unicodedata.normalize("NFD", line)) == plain
+    assert scores(lambda line: line.replace("ä", "\u00adä")) == plain
