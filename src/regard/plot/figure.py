@@ -1,6 +1,7 @@
 """A figure that a notebook displays and that is saved as SVG, PDF or PNG."""
 
 import io
+import re
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 FORMATS = ("svg", "pdf", "png")
 """File formats of figures."""
+_PATH = re.compile(r'(?<= d=")[^"]+')
+_DECIMALS = re.compile(r"-?[0-9]+\.[0-9]{3,}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +88,8 @@ class Figure:
             self.matplotlib.savefig(content, format=file_format, metadata=metadata)
         if file_format != "svg":
             return content.getvalue()
-        head, metadata_element, rest = content.getvalue().decode().partition(" <metadata>")
+        svg = _PATH.sub(_shorten_path, content.getvalue().decode())
+        head, metadata_element, rest = svg.partition(" <metadata>")
         head = head.replace("<svg ", '<svg role="img" ', 1)
         return f"{head} <desc>{escape(description)}</desc>\n{metadata_element}{rest}".encode()
 
@@ -109,3 +113,8 @@ class Figure:
 
     def _repr_svg_(self) -> str:
         return self.svg
+
+
+def _shorten_path(path: re.Match[str]) -> str:
+    """Return path data on one line, rounded to a hundredth of a point."""
+    return _DECIMALS.sub(lambda number: f"{float(number[0]):.2f}", path[0].replace("\n", " "))
