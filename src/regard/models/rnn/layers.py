@@ -75,7 +75,9 @@ class StateInit(nn.Module):
             if self.learned is not None:
                 hidden, cell = self.learned[i].unsqueeze(1).expand(-1, len(hidden), -1)
             elif self.kind == "dense":
-                hidden, cell = (torch.tanh(self.dense[2 * i + k](x)) for k, x in enumerate(final))
+                # The cell state is in float32 even if the weights are not.
+                inputs = hidden, cell.to(hidden.dtype)
+                hidden, cell = (torch.tanh(self.dense[2 * i + k](x)) for k, x in enumerate(inputs))
             first.append((hidden.to(final[0].dtype), cell.to(final[1].dtype)))
         return first
 
