@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from regard.alignment.base import TrainingSetup
 from regard.alignment.hmm import HMMConfig
 from regard.alignment.pointer_actions import align_actions, monotone_alignment, write_actions
-from regard.errors import DataError
 from regard.text.tokenizers.words import ActionsConfig, ActionsTokenizer
 
 
@@ -70,9 +69,3 @@ def test_whitespace_is_normalized_as_in_the_tokenizer():
     wide = [(f"  {source.replace(' ', '   ')} ", target.replace(" ", "  ")) for source, target in pairs]
     setting = TrainingSetup(num_threads=1)
     assert align_actions(wide, HMMConfig(), setting) == align_actions(pairs, HMMConfig(), setting)
-
-
-@pytest.mark.parametrize("pair", [("", "a"), ("a", ""), (" ", "a"), ("a", "a→b")])
-def test_invalid_pair_is_reported_with_its_number(pair):
-    with pytest.raises(DataError, match="pair 2"):
-        align_actions([("a", "b"), pair])

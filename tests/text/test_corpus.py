@@ -145,6 +145,6 @@ def test_overlong_lines_become_empty_and_are_reported(tmp_path, caplog, zipped):
         in caplog.text
     )
     assert f"long: line 5 has {3 * MAX_LINE_BYTES} bytes" in caplog.text
-    path.write_bytes(b"y" * 20 + b"\na\xff\n")
+    path.write_bytes(b"y" * 2 * MAX_LINE_BYTES + b"\na\xff\n")
     with pytest.raises(DataError, match=r"line 2, byte 2: not UTF-8 \(0xff\)"):
-        list(read_lines(path, 10))
+        list(read_lines(path))

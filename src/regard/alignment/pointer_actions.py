@@ -34,23 +34,16 @@ def align_actions(
     """Align the characters of each pair and return the targets as actions.
 
     Args:
-        pairs: Source and target texts, none of them empty.
+        pairs: Source and target texts. None of them is empty, and no target contains the step symbol.
         config: The aligner. Default: None, the default aligner.
         setting: Threads and seed.
 
     Raises:
-        DataError: if there are no pairs, or if a text is empty or contains the step symbol. The message names
-            the pair.
+        DataError: if there are no pairs.
     """
     setting = setting or TrainingSetup()
     # As in the tokenizers, runs of white space are one space.
     pairs = [(normalize_whitespace(source), normalize_whitespace(target)) for source, target in pairs]
-    for number, pair in enumerate(pairs, 1):
-        if not all(pair) or STEP in pair[1]:
-            raise DataError(
-                f"pair {number}: {pair!r}: both texts must be non-empty, and "
-                f"the second must not contain {STEP}"
-            )
     corpus = Corpus.from_tokens(((list(source), list(target)) for source, target in pairs))
     aligner = train_both(corpus, config or BayesConfig(), setting)
     posteriors = aligner.posteriors(corpus, threads=setting.num_threads)

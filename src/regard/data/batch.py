@@ -9,7 +9,6 @@ import torch
 from torch.nn import functional as F
 
 from regard.config import configclass, option
-from regard.errors import UsageError
 from regard.text.vocabulary import PAD, SINK, TokenIds
 from regard.types import Bool, Float, Int, Tensor
 
@@ -215,16 +214,9 @@ def make_batches(
         config: Size and unit of the batches.
         seed: The seed of the run.
         epoch: The number of the epoch. The order depends only on seed and epoch.
-
-    Raises:
-        UsageError: if the numbers of source and target lengths differ.
     """
     source = np.asarray(source_lengths, dtype=np.int64)
     target = np.asarray(target_lengths, dtype=np.int64)
-    if source.shape != target.shape:
-        raise UsageError(
-            f"{len(source)} source lengths but {len(target)} target lengths: the numbers must be equal"
-        )
     # The seed of the generator includes the epoch, so that a resumed run sees the same batches.
     random = np.random.default_rng([seed, epoch])
     order = random.permutation(len(source))

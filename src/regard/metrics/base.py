@@ -74,16 +74,12 @@ class PairedComparison:
         other: Score of the other system.
         difference: Score of the other system minus that of the first.
         p_value: Two-sided p-value. It is below 0.05 if the interval of the difference does not contain zero.
-        resamples: Number of resampled test sets.
-        seed: Random seed.
     """
 
     first: Estimate
     other: Estimate
     difference: Estimate
     p_value: float
-    resamples: int
-    seed: int
 
 
 def bootstrap(
@@ -151,8 +147,6 @@ def paired_bootstrap(
         other=Estimate(other_score, low[1], high[1]),
         difference=Estimate(difference, low[2], high[2]),
         p_value=min(1.0, 2 * (reversed_ + 1) / (resamples + 1)),
-        resamples=resamples,
-        seed=seed,
     )
 
 

@@ -87,11 +87,7 @@ def corpus_name(corpus: CorpusConfig) -> str:
 
 
 def clean_line(text: str) -> tuple[str, int]:
-    """Remove the line ending and replace control characters by spaces.
-
-    Returns:
-        The text and the number of replaced characters.
-    """
+    """Return a line without its ending and with spaces for control characters, and their number."""
     return CONTROL_CHARACTERS.subn(" ", text.removesuffix("\n").removesuffix("\r"))
 
 
@@ -107,12 +103,8 @@ def _decode_line(raw: bytes, name: str, number: int) -> str:
         ) from None
 
 
-def read_lines(path: Path | str, max_bytes: int = MAX_LINE_BYTES) -> Iterator[str]:
+def read_lines(path: Path | str) -> Iterator[str]:
     """Yield the lines of a text file, plain or compressed, without line endings.
-
-    Args:
-        path: A regular file.
-        max_bytes: Maximum length of a line in bytes; see `decode_lines`.
 
     Raises:
         DataError: if the file is missing, not a regular file, empty, damaged or not UTF-8. The message gives
@@ -120,14 +112,14 @@ def read_lines(path: Path | str, max_bytes: int = MAX_LINE_BYTES) -> Iterator[st
     """
     empty = True
     with open_regular_file(path) as file:
-        for line in decode_lines(file, str(path), max_bytes):
+        for line in decode_lines(file, str(path)):
             empty = False
             yield line
     if empty:
         raise DataError(f"{path}: the file is empty")
 
 
-def decode_lines(file: IO[bytes], name: str, max_bytes: int = MAX_LINE_BYTES) -> Iterator[str]:
+def decode_lines(file: IO[bytes], name: str) -> Iterator[str]:
     """Yield the lines of an open binary file without line endings; the file may be empty.
 
     A line that is too long is replaced by an empty line, so that later lines keep their numbers, and a
@@ -136,21 +128,20 @@ def decode_lines(file: IO[bytes], name: str, max_bytes: int = MAX_LINE_BYTES) ->
     Args:
         file: The file.
         name: The file name, for messages.
-        max_bytes: Maximum length of a line in bytes, including the line ending.
 
     Raises:
         DataError: if the file cannot be read, is damaged or not UTF-8. The message gives file, line and byte.
     """
     number = replaced = 0
     try:
-        for number, (raw, size) in enumerate(_read_limited_lines(decompress(file), max_bytes), 1):
+        for number, (raw, size) in enumerate(_read_limited_lines(decompress(file)), 1):
             if size > len(raw):  # the line was too long, so that its content was not kept
                 _log.warning(
                     "%s: line %d has %d bytes, more than the maximum of %d: replaced by an empty line",
                     name,
                     number,
                     size,
-                    max_bytes,
+                    MAX_LINE_BYTES,
                 )
                 yield ""
                 continue
@@ -163,16 +154,16 @@ def decode_lines(file: IO[bytes], name: str, max_bytes: int = MAX_LINE_BYTES) ->
         _log.warning("%s: %d control characters replaced by spaces", name, replaced)
 
 
-def _read_limited_lines(file: IO[bytes], max_bytes: int) -> Iterator[tuple[bytes, int]]:
+def _read_limited_lines(file: IO[bytes]) -> Iterator[tuple[bytes, int]]:
     """Yield the content and the size of each line; the content of a line that is too long is empty."""
-    while raw := file.readline(max_bytes + 1):
+    while raw := file.readline(MAX_LINE_BYTES + 1):
         size = len(raw)
-        if size <= max_bytes:
+        if size <= MAX_LINE_BYTES:
             yield raw, size
             continue
         # Skip the rest of the line without keeping it in memory.
         while raw and not raw.endswith(b"\n"):
-            raw = file.readline(max_bytes)
+            raw = file.readline(MAX_LINE_BYTES)
             size += len(raw)
         yield b"", size
 
