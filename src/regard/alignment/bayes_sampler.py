@@ -10,13 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from regard.alignment.bayes_kernels import (
-    MAX_JUMP,
-    NUM_FERTILITIES,
-    SamplerState,
-    gibbs_pass,
-    uniform,
-)
+from regard.alignment.bayes_kernels import MAX_JUMP, NUM_FERTILITIES, SamplerState, gibbs_pass, uniform
 from regard.alignment.corpus import Corpus, TextLayout
 from regard.alignment.em_kernels import occurrences
 from regard.config import configclass, option

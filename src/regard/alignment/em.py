@@ -144,7 +144,6 @@ class Block:
         order: int64 [source tokens], the start of each source token's cells, sorted by word.
         widths: int32 [source tokens], the number of cells of each source token, in the same order.
         firsts: int64 [source words + 1], the start of each word in `order`.
-        sentence_ranges: Ranges of pairs of similar cost, one per thread task.
         word_ranges: Ranges of source words of similar cost, one per thread task.
     """
 
@@ -153,7 +152,6 @@ class Block:
     order: np.ndarray
     widths: np.ndarray
     firsts: np.ndarray
-    sentence_ranges: list[tuple[int, int]]
     word_ranges: list[tuple[int, int]]
 
     @classmethod
@@ -174,9 +172,7 @@ class Block:
         slots = np.full(layout.cells[-1], -1, dtype=kind)
         shared = (positions, order, layout, (table.starts, table.columns), slots)
         run_parallel(find_slots, [(*span, *shared) for span in word_ranges], threads)
-        sentence_ranges = split_evenly(corpus.num_cells + 1)
-        layout = layout._replace(slots=slots)
-        return cls(corpus, layout, order, widths, firsts, sentence_ranges, word_ranges)
+        return cls(corpus, layout._replace(slots=slots), order, widths, firsts, word_ranges)
 
     def buffers(self) -> tuple[np.ndarray, np.ndarray]:
         """Return empty arrays for the posteriors of the cells and of the null word."""
@@ -185,7 +181,8 @@ class Block:
 
     def run(self, kernel: Callable[..., np.ndarray], threads: int, *arguments: object) -> np.ndarray:
         """Run a compiled loop over the pairs, and add up the results of its parts."""
-        calls = [(*span, self.layout, *arguments) for span in self.sentence_ranges]
+        spans = split_evenly(self.corpus.num_cells + 1)  # ranges of pairs of similar cost
+        calls = [(*span, self.layout, *arguments) for span in spans]
         total = np.zeros(0)
         for sums in run_parallel(kernel, calls, threads):
             total = sums if not len(total) else total + sums

@@ -1,6 +1,6 @@
 """The compiled loops of the translation table, its cells, and Models 1 and 2.
 
-Indices are not checked at run time: `TranslationTable.check` validates arrays from files.
+Indices are not checked at run time: `TranslationTable.load` validates arrays from files.
 
 The prior of Model 2 is that of Dyer, Chahuneau & Smith (2013). For target position j of n and source position
 i of m, both counted from 1, and tension l:

@@ -99,11 +99,7 @@ class SegmentedUnits:
         return cls(list(numbers), np.array(flat, dtype=np.int32), np.array(starts, dtype=np.int64))
 
     def respell(self, spell: Callable[[str], Sequence[str]]) -> "SegmentedUnits":
-        """Return a copy in which each token is replaced by a sequence of tokens.
-
-        Args:
-            spell: Returns the replacement of a token, usually the token itself.
-        """
+        """Return a copy in which each token is replaced by those of `spell`, usually the token itself."""
         numbers: dict[str, int] = {}
         parts = [[numbers.setdefault(p, len(numbers)) for p in spell(token)] for token in self.tokens]
         sizes = np.array([len(part) for part in parts], dtype=np.int64)[self.flat]

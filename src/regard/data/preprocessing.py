@@ -206,13 +206,7 @@ class _Preprocessor:
         tokenizers: tuple[Tokenizer, Tokenizer],
         units: tuple[UnitNumbers, UnitNumbers],
     ) -> None:
-        """Write the units of a split to the files `SPLIT.SIDE.units` and `SPLIT.SIDE.sizes`.
-
-        Args:
-            split: Name of the split.
-            pairs: The number of pairs of each corpus.
-            tokenizers: The source and the target tokenizer.
-            units: The source and the target numbering; new units are added.
+        """Number new units, and write those of a split to `SPLIT.SIDE.units` and `SPLIT.SIDE.sizes`.
 
         Raises:
             DataError: if a line does not have the format of its tokenizer. The message gives file and line.

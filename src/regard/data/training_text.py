@@ -59,11 +59,6 @@ class TrainingText:
 def save_training_text(data: DataConfig, prepared: PreparedData, directory: Path) -> None:
     """Store the size, the first pairs and example sentences of the text of a run in its model directory.
 
-    Args:
-        data: The corpora.
-        prepared: The preprocessed corpora.
-        directory: The model directory.
-
     Raises:
         DataError: if a corpus cannot be read, or a file cannot be written.
     """
@@ -126,12 +121,7 @@ def copy_training_text(directory: Path, target: Path) -> None:
 
 
 def select_examples(text: TextProcessor, lines: Iterable[str]) -> list[str]:
-    """Return up to four short sentences without unknown tokens, evenly distributed over the lines.
-
-    Args:
-        text: Text processing of the model.
-        lines: Source sentences.
-    """
+    """Return up to four short source sentences without unknown tokens, evenly distributed over the lines."""
     usable = [
         line
         for line in lines

@@ -23,12 +23,7 @@ import numpy as np
 from jaxtyping import Float
 
 from regard.errors import UsageError
-from regard.metrics.base import (
-    MetricInput,
-    SentenceCounts,
-    check_references,
-    register_metric,
-)
+from regard.metrics.base import MetricInput, SentenceCounts, check_references, register_metric
 from regard.metrics.translation import split_words
 from regard.text.links import Links
 

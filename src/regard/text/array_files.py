@@ -53,13 +53,7 @@ ArrayForm = tuple[Any, ...]
 
 
 def check_array(name: str, array: np.ndarray, expected_dtype: str, *shape: int | None) -> None:
-    """Check the dtype and the shape of an array.
-
-    Args:
-        name: Name of the array, for messages.
-        array: The array.
-        expected_dtype: The expected NumPy dtype, such as `int64`.
-        *shape: The expected shape. None allows any size of a dimension.
+    """Check the dtype and the shape of an array. A size of None allows any size of the dimension.
 
     Raises:
         DataError: if the array has another dtype or shape.
@@ -88,14 +82,7 @@ def check_range(name: str, array: np.ndarray, low: float, high: float) -> None:
 
 
 def check_offsets(name: str, array: np.ndarray, num_rows: int, end: int, start: int = 0) -> None:
-    """Check the offsets of rows in a flat array: they must be sorted and cover the array.
-
-    Args:
-        name: Name of the array, for messages.
-        array: int64 [rows + 1], the offsets.
-        num_rows: The expected number of rows.
-        end: The expected last offset.
-        start: The expected first offset.
+    """Check the offsets of rows in a flat array: int64 [rows + 1], sorted, from `start` to `end`.
 
     Raises:
         DataError: if the offsets are invalid.
@@ -107,10 +94,6 @@ def check_offsets(name: str, array: np.ndarray, num_rows: int, end: int, start: 
 
 def check_arrays(arrays: Mapping[str, np.ndarray], expected: Mapping[str, ArrayForm]) -> None:
     """Check the names, forms and values of the arrays of a file.
-
-    Args:
-        arrays: The arrays by name.
-        expected: The form of each array.
 
     Raises:
         DataError: if an array is missing or unknown, or has another form or a value out of range. The message

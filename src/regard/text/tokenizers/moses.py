@@ -267,11 +267,7 @@ def _merge(
 ) -> list[str]:
     """Merge tokens that detokenization separates, or attaches to the wrong side, unlike the line.
 
-    Args:
-        tokens: The tokens.
-        wanted: Whether the line has a space before each token.
-        written: Whether the detokenized text has a space before each token.
-        language: Language code.
+    The line has the `wanted` spaces before tokens, and the detokenized text has the `written` ones.
     """
     joins = [False] * len(tokens)
     ends = [*wanted[1:], True]
