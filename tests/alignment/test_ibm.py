@@ -9,12 +9,7 @@ from hypothesis import strategies as st
 from regard.alignment.base import TrainingSetup
 from regard.alignment.corpus import Corpus
 from regard.alignment.em_kernels import expected_distance, log_normalizer_gradient, normalizer
-from regard.alignment.ibm import (
-    IBM1Config,
-    IBM2Config,
-    IBMAligner,
-    fit_tension,
-)
+from regard.alignment.ibm import IBM1Config, IBM2Config, IBMAligner, fit_tension
 
 TEXTBOOK = [("das Haus", "the house"), ("das Buch", "the book"), ("ein Buch", "a book")]
 

@@ -10,18 +10,11 @@ from safetensors.numpy import load_file, save_file
 from safetensors.torch import save_file as save_tensors
 
 import regard
-from regard.alignment import (
-    Corpus,
-    DirectionAligner,
-    TrainingSetup,
-    WordAligner,
-    register_aligner,
-    train_both,
-)
+from regard.alignment import Corpus, TrainingSetup, WordAligner, register_aligner, train_both
 from regard.alignment.base import ALIGNERS
 from regard.alignment.bayes_sampler import BayesConfig
 from regard.alignment.hmm import HMMConfig
-from regard.alignment.ibm import IBM1Config, IBM2Config
+from regard.alignment.ibm import IBM1Config, IBM2Config, IBMAligner
 from regard.config import configclass, from_dict, option
 from regard.data.fertility import GuidedFertilityConfig
 from regard.errors import DataError
@@ -153,47 +146,22 @@ def test_arrays_of_another_dtype_or_name_are_named(phrases, tmp_path, dtype):
 
 
 @configclass
-class DiagonalConfig:
-    kind: Literal["diagonal"] = option(default="diagonal", help="Links on the diagonal.")
-    offset: int = option(default=0, help="Offset of the links.")
+class OutsideConfig(IBM1Config):
+    kind: Literal["outside"] = option(default="outside", help="An aligner from outside the package.")
 
 
-class DiagonalAligner(DirectionAligner):
-    """A registered aligner from outside the package: target word t is linked to source word t + offset."""
-
-    def __init__(self, config):
-        self.config = config
-
-    @classmethod
-    def train(cls, corpus, config, setup):
-        return cls(config)
-
-    def align(self, corpus, threads=0):
-        places = [np.arange(length) + self.config.offset for length in corpus.target.lengths]
-        sizes = zip(places, corpus.source.lengths, strict=True)
-        return np.concatenate([np.where(place < size, place, -1) for place, size in sizes]).astype(np.int32)
-
-    def posteriors(self, corpus, threads=0):
-        for target, source in zip(corpus.target.lengths, corpus.source.lengths, strict=True):
-            yield np.eye(target, source, self.config.offset, dtype=np.float32)
-
-    def arrays(self):
-        return {"none": np.zeros(1)}
-
-    @classmethod
-    def load(cls, arrays, config, sizes):
-        return cls(config)
+class OutsideAligner(IBMAligner):
+    pass
 
 
 def test_registered_aligner_is_trained_saved_and_loaded(phrases, tmp_path, monkeypatch):
     monkeypatch.setattr(ALIGNERS, "_entries", dict(ALIGNERS._entries))
-    register_aligner("diagonal", DiagonalConfig)(DiagonalAligner)
-    pairs = [(["a", "b"], ["x", "y", "z"])]
-    config = from_dict(GuidedFertilityConfig, {"aligner": "diagonal"})
-    assert config.aligner == "diagonal"
-    check_aligner(DiagonalConfig(offset=1))
-    aligner = train_both(Corpus.from_tokens(pairs), DiagonalConfig(offset=1), TrainingSetup())
+    register_aligner("outside", OutsideConfig)(OutsideAligner)
+    assert from_dict(GuidedFertilityConfig, {"aligner": "outside"}).aligner == "outside"
+    check_aligner(OutsideConfig(iterations=2))
+    aligner = train_both(phrases[1], OutsideConfig(iterations=2), SETUP)
     aligner.save(tmp_path / "aligner")
     loaded = WordAligner.load(tmp_path / "aligner")
-    assert list(loaded.align(words_of(loaded, pairs), "forward")) == [{(1, 0)}]
-    assert regard.align(["a b"], ["x y"], "diagonal")[0].tolist() == [[0, 0], [1, 1]]
+    assert isinstance(loaded.forward, OutsideAligner) and loaded.forward.config == OutsideConfig(iterations=2)
+    assert list(loaded.align(phrases[1])) == list(aligner.align(phrases[1]))
+    assert regard.align(["a b"], ["x y"], "outside")[0].shape[1] == 2

@@ -26,6 +26,10 @@ def text(budget: Budget | None) -> TextProcessor:
     return TextProcessor(side, side, budget)
 
 
+def bounds(line: str, word_ids: list[int]) -> tuple[tuple[float, float], ...]:
+    return token_fertilities(parse_fertilities(line, "here"), word_ids, "here")
+
+
 def test_sink_follows_the_last_token_before_padding() -> None:
     batch = text(Budget.constant(ConstantFertilityConfig(value=2.0), 7)).batch(
         [[EIN], [EIN, HUND]], None, [0, 1]
@@ -37,42 +41,32 @@ def test_sink_follows_the_last_token_before_padding() -> None:
 
 def test_user_specified_fertilities_override_the_models() -> None:
     made = text(Budget.constant(ConstantFertilityConfig(value=2.0), 7))
-    batch = made.batch(
-        [[EIN, HUND], [HUND]],
-        None,
-        [0, 1],
-        [token_fertilities(parse_fertilities("- 1:4", "here"), [0, 1], "here"), None],
-    )
+    batch = made.batch([[EIN, HUND], [HUND]], None, [0, 1], [bounds("- 1:4", [0, 1]), None])
     assert batch.upper_bounds is not None and batch.lower_bounds is not None
     assert batch.upper_bounds.tolist() == [[2.0, 4.0, math.inf], [2.0, math.inf, 0.0]]
     assert batch.lower_bounds.tolist() == [[0.0, 1.0, 0.0], [0.0, 0.0, 0.0]]
 
 
 def test_fertility_of_a_word_applies_to_each_of_its_subword_tokens() -> None:
-    found = token_fertilities(parse_fertilities("2 0 1:", "here"), [0, 0, 1, 2, 2], "here")
+    found = bounds("2 0 1:", [0, 0, 1, 2, 2])
     assert found[:3] == ((0.0, 2.0), (0.0, 2.0), (0.0, 0.0))
     assert [minimum for minimum, _ in found[3:]] == [1.0, 1.0]
     with pytest.raises(DataError, match="4 fertilities, but the sentence has 3 words in 5 tokens"):
-        token_fertilities(parse_fertilities("1 1 1 1", "here"), [0, 0, 1, 2, 2], "here")
+        bounds("1 1 1 1", [0, 0, 1, 2, 2])
 
 
 def test_minimum_raises_the_models_maximum() -> None:
     budget = Budget.constant(ConstantFertilityConfig(value=2.0, sink=False), 7)
-    (upper,), lower = budget.bounds(
-        [[EIN, HUND]], [token_fertilities(parse_fertilities("3: 1:", "here"), [0, 1], "here")]
-    )
+    (upper,), lower = budget.bounds([[EIN, HUND]], [bounds("3: 1:", [0, 1])])
     assert lower is not None and upper.tolist() == [3.0, 2.0] and lower[0].tolist() == [3.0, 1.0]
 
 
 def test_bounds_below_one_unit_are_rejected_without_a_sink() -> None:
-    given = token_fertilities(parse_fertilities("0.5 0.4", "here"), [0, 1], "here")
     budget = Budget.constant(ConstantFertilityConfig(value=2.0), 7)
-    budget.check([EIN, HUND], given, 1, "here")
-    budget.check(
-        [EIN, HUND], token_fertilities(parse_fertilities("0.5 0.5", "here"), [0, 1], "here"), 0, "here"
-    )
+    budget.check([EIN, HUND], bounds("0.5 0.4", [0, 1]), 1, "here")
+    budget.check([EIN, HUND], bounds("0.5 0.5", [0, 1]), 0, "here")
     with pytest.raises(DataError, match=r"here: the fertilities sum to 0\.9"):
-        budget.check([EIN, HUND], given, 0, "here")
+        budget.check([EIN, HUND], bounds("0.5 0.4", [0, 1]), 0, "here")
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,7 @@ import pytest
 
 from regard.data.text import TextProcessor, TextSide
 from regard.errors import DataError
-from regard.text.tokenizers.sentencepiece import (
-    SentencePieceConfig,
-    SentencePieceTokenizer,
-)
+from regard.text.tokenizers.sentencepiece import SentencePieceConfig, SentencePieceTokenizer
 from regard.text.tokenizers.subwords import BytePairConfig, BytePairTokenizer
 from regard.text.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.text.vocabulary import BOS, EOS, PAD, SINK, UNK, Vocabulary

@@ -11,7 +11,6 @@ pytest.importorskip("tokenizers", reason="needs tokenizers: pip install 'regard[
 
 
 from regard.errors import UsageError
-from regard.text.tokenizers.base import create_tokenizers, learn_tokenizers
 from regard.text.tokenizers.subwords import WordPieceConfig, WordPieceTokenizer
 
 TEXT = ["lower lowest newer newest wider widest", "Das ist's ! Er ging und lief ."] * 3
@@ -19,9 +18,7 @@ CONFIG = WordPieceConfig(vocab_size=60, tokenized=True)
 
 
 def learned(config=CONFIG, text=TEXT):
-    start = create_tokenizers(config, config, (text, text))
-    counts = Counter(unit for line in text for unit in start[0].pretokenize(line))
-    return learn_tokenizers(start, (counts, counts))[0]
+    return WordPieceTokenizer(config).learn(Counter(word for line in text for word in line.split()))
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,7 @@
 """The marks that a tokenizer adds to tokens are text if they occur in the text, or unknown."""
 
 from collections import Counter
+from functools import cache
 
 import pytest
 
@@ -41,7 +42,9 @@ TEXTS = {
 }
 
 
-def create_side(config, text) -> TextSide:
+@cache
+def create_side(kind, name) -> TextSide:
+    config, text = CONFIGS[kind], TEXTS[name]
     start = create_tokenizers(config, config, (text, text))
     counts = Counter(unit for line in text for unit in start[0].pretokenize(line))
     tokenizer = learn_tokenizers(start, (counts, counts))[0]
@@ -51,8 +54,7 @@ def create_side(config, text) -> TextSide:
 
 @pytest.fixture(scope="module", params=[(kind, text) for kind in CONFIGS for text in TEXTS], ids="-".join)
 def side(request) -> TextSide:
-    kind, text = request.param
-    return create_side(CONFIGS[kind], TEXTS[text])
+    return create_side(*request.param)
 
 
 @pytest.mark.parametrize("mark", MARKS)
@@ -67,11 +69,8 @@ def test_marks_in_the_text_are_text_or_unknown(side, mark):
 @given(words=st.lists(st.text("a@#\u2581<>", min_size=1, max_size=5), min_size=1, max_size=4))
 @pytest.mark.parametrize("kind", ["bpe-words", "bpe-characters", "wordpiece-words", "words", "characters"])
 def test_decoding_restores_words_of_marks(kind, words):
-    tokenizer = created.setdefault(kind, create_side(CONFIGS[kind], TEXTS["words"])).tokenizer
+    tokenizer = create_side(kind, "words").tokenizer
     line = " ".join(words)
     tokens = tokenizer.encode(line)
     assert tokenizer.decode(tokens) == line
     assert tokenizer.word_ids(tokens)[-1] == len(words) - 1
-
-
-created: dict[str, TextSide] = {}

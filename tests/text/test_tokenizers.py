@@ -4,6 +4,7 @@ import contextlib
 import io
 import pickle
 from collections import Counter
+from functools import cache
 from itertools import pairwise
 
 import pytest
@@ -23,7 +24,6 @@ from regard.text.tokenizers.words import ActionsConfig, CharactersConfig, Inflec
 from regard.text.vocabulary import UNK, Vocabulary
 from regard.text.words import normalize_whitespace
 
-DATA = {"train": [{"source": "a", "target": "b"}], "valid": {"source": "a", "target": "b"}}
 TEXT = [
     "Zwei junge weiße Männer sind im Freien in der Nähe vieler Büsche.",
     "Ein kleines Mädchen klettert in ein Spielhaus aus Holz.",
@@ -50,9 +50,14 @@ def learned(config, text=TEXT):
     return learn_tokenizers(start, (counts, counts))[0]
 
 
-@pytest.fixture(scope="module", params=CONFIGS)
+@cache
+def _cached(kind):
+    return learned(CONFIGS[kind])
+
+
+@pytest.fixture(params=CONFIGS)
 def tokenizer(request):
-    return learned(CONFIGS[request.param])
+    return _cached(request.param)
 
 
 lines = st.text(st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="\u2581"), max_size=40)
@@ -112,15 +117,6 @@ def test_unknown_characters_are_bytes_or_stay_unchanged_without_byte_fallback():
     tokenizer = learned(SentencePieceConfig(vocab_size=60, byte_fallback=False))
     assert tokenizer.encode("\u65e5")[-1] == "\u65e5"
     assert not tokenizer.required_tokens
-
-
-_made = {}
-
-
-def _cached(kind):
-    if kind not in _made:
-        _made[kind] = learned(CONFIGS[kind])
-    return _made[kind]
 
 
 @given(line=st.text(max_size=40))
