@@ -32,11 +32,7 @@ class EvaluationOptions:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Check the values.
-
-        Raises:
-            UsageError: if there is no such tokenizer, or there are fewer than two bootstrap samples.
-        """
+        """Reject an unknown tokenizer and fewer than two bootstrap samples."""
         check_tokenizer(self.tokenize)
         if self.num_bootstrap_samples < 2:
             raise UsageError(f"num_bootstrap_samples={self.num_bootstrap_samples}: expected at least 2")

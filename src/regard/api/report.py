@@ -58,11 +58,7 @@ class ReportOptions:
     train_missing: bool = True
 
     def __post_init__(self) -> None:
-        """Check the values.
-
-        Raises:
-            UsageError: if a value is not one of those above.
-        """
+        """Reject an unknown tokenizer."""
         check_tokenizer(self.tokenize)
 
 
