@@ -1,4 +1,4 @@
-"""Extensions: folders of `regard.extensions`, each with an `extension.py` that lists its parts and commands.
+"""Extensions: packages in `regard.extensions`, each with an `EXTENSION` that lists its parts and commands.
 
 Nothing imports an extension by its name, so its folder can be deleted. The names below are strings of the
 form `module` or `module:object`, so that the description of an extension imports nothing.
@@ -16,7 +16,7 @@ from regard.errors import UsageError
 
 @dataclass(frozen=True)
 class Extension:
-    """The description of an extension; `EXTENSION` in its `extension.py`.
+    """The description of an extension; `EXTENSION` in its package.
 
     Attributes:
         names: Public names of `regard`, with the module that defines each.
@@ -37,7 +37,7 @@ def installed_extensions() -> Mapping[str, Extension]:
     """Return the extensions by the name of their folder, in alphabetical order."""
     package = import_module("regard.extensions")
     return {
-        folder.name: import_module(f"regard.extensions.{folder.name}.extension").EXTENSION
+        folder.name: import_module(f"regard.extensions.{folder.name}").EXTENSION
         for folder in pkgutil.iter_modules(package.__path__)
     }
 

@@ -7,3 +7,10 @@ words, compounds, contractions, separable verbs, reflexives), with exact gold al
 Recommended reading order: `morphology`, `lexicon` (random choices, phrases, tables and entries),
 `noun_phrases`, `verb_group`, `clauses`, `complements`, `clause_builder`, `sentences`, `patterns`, `corpus`.
 """
+
+from regard.config.extensions import Extension
+
+EXTENSION = Extension(
+    commands={"Start": ["regard.extensions.phrasebook.command:phrasebook"]},
+    hooks={"example_corpus": "regard.extensions.phrasebook.corpus:write_splits"},
+)

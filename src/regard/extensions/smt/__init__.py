@@ -5,4 +5,12 @@ Reading order: `fertility_models` (word alignment); `trie` (n-grams as ids), `la
 `training`.
 """
 
-__all__: list[str] = []
+from regard.config.extensions import Extension
+
+EXTENSION = Extension(
+    commands={"Alignment and statistical models": ["regard.extensions.smt.command:lm"]},
+    parts={
+        "aligner": ["regard.extensions.smt.fertility_models"],
+        "model": ["regard.extensions.smt.training"],
+    },
+)
