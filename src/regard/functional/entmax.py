@@ -69,19 +69,8 @@ def softmax(
 ) -> Float[Tensor, "*B"]:
     """Compute the softmax of `scores` along `dim`.
 
-    Args:
-        scores: Any shape. Half precision is computed in float32 and returned in the input's dtype. A score of
-            -inf masks its position.
-        dim: The dimension that sums to 1.
-        mask: Boolean, True = may be attended; broadcasts to `scores`.
-
-    Returns:
-        Probabilities in the shape and dtype of `scores`. A masked position gets exactly 0 and has no
-        gradient. A row without attendable positions is zero. A row that contains NaN is NaN.
-
-    Raises:
-        TypeError: The scores are not floating-point numbers, or the mask is not boolean.
-        ValueError: The mask does not broadcast to the scores.
+    Arguments, result and errors are those of `sparsemax`, but only masked positions get exactly 0; they have
+    no gradient.
     """
     check_scores(scores)
     check_mask(mask, scores.shape)

@@ -105,8 +105,7 @@ def fusedmax(
         mask: Boolean, True = may be attended; broadcasts to `scores`.
 
     Returns:
-        Probabilities in the shape and dtype of `scores`. Positions outside the support and masked positions
-        are exactly 0. A row without attendable positions is zero. A row that contains NaN is NaN.
+        Probabilities as for `sparsemax`.
 
     Raises:
         TypeError: The scores are not floating-point numbers, or the mask is not boolean.

@@ -21,12 +21,7 @@ import torch
 
 from regard.errors import InfeasibleBoundsError
 from regard.functional.constrained import constrained_softmax, constrained_sparsemax
-from regard.functional.dispatch import (
-    accumulation_dtype,
-    bound_to_tensor,
-    check_mask,
-    check_scores,
-)
+from regard.functional.dispatch import accumulation_dtype, bound_to_tensor, check_mask, check_scores
 from regard.kernels.backend import KernelFallbackError, apply, select_backend
 from regard.kernels.normalizers import NormalizerName, Scan, mean_over_heads
 from regard.types import Bool, Float, Tensor

@@ -6,9 +6,8 @@ dropout. On a CPU, PyTorch samples one Bernoulli variable after another and take
 (`benchmarks/RESULTS.md`).
 
 Element i is dropped if the (i % 4)-th group of 16 bits, from the lowest, of the random 64-bit number i // 4
-is below a threshold. The random numbers are those of SplitMix64 (Steele et al., 2014, "Fast splittable
-pseudorandom number generators"). Each depends only on the seed and its index. The backward pass generates the
-same numbers again, for any number of threads.
+is below a threshold. The random numbers are those of SplitMix64 (`compilation.splitmix64`). Each depends only
+on the seed and its index. The backward pass generates the same numbers again, for any number of threads.
 """
 
 from typing import Any
@@ -35,11 +34,9 @@ class _Dropout(torch.autograd.Function):
         ctx.threshold, ctx.dtype = threshold, x.dtype
         dtype = x.dtype if residual is None else residual.dtype
         added = None if residual is None else residual.detach().float().contiguous()
-        out = (
-            backend_module("numba", "dropout")
-            .run_dropout(x.detach().float().contiguous(), threshold, ctx.seed, relu=relu, residual=added)
-            .to(dtype)
-        )
+        run = backend_module("numba", "dropout").run_dropout
+        exact = x.detach().float().contiguous()
+        out = run(exact, threshold, ctx.seed, relu=relu, residual=added).to(dtype)
         # After ReLU the output is positive exactly where a positive element was kept, so it is the gate.
         ctx.save_for_backward(out if relu else None)
         return out
@@ -52,16 +49,9 @@ class _Dropout(torch.autograd.Function):
         needs_x, needs_residual, *_ = ctx.needs_input_grad
         x_grad = None
         if needs_x:
-            x_grad = (
-                backend_module("numba", "dropout")
-                .run_dropout(
-                    grad.float().contiguous(),
-                    ctx.threshold,
-                    ctx.seed,
-                    gate=None if gate is None else gate.float().contiguous(),
-                )
-                .to(ctx.dtype)
-            )
+            run = backend_module("numba", "dropout").run_dropout
+            gate = None if gate is None else gate.float().contiguous()
+            x_grad = run(grad.float().contiguous(), ctx.threshold, ctx.seed, gate=gate).to(ctx.dtype)
         return x_grad, grad if needs_residual else None, None, None
 
 
