@@ -32,8 +32,7 @@ NormalizerName = Literal["sparsemax", "entmax15", "constrained_softmax", "constr
 NORMALIZER_CODES = {name: code for code, name in enumerate(get_args(NormalizerName))}
 SPARSEMAX, ENTMAX15, CONSTRAINED_SOFTMAX, CONSTRAINED_SPARSEMAX = NORMALIZER_CODES.values()
 
-# Status of a position: at its lower bound, strictly between its bounds, at its upper bound, in a row that is
-# NaN; 0 if masked.
+# The status of a position that is not masked.
 LOWER, FREE, UPPER, INVALID = 1, 2, 3, 4
 
 

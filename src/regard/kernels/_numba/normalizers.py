@@ -66,31 +66,21 @@ def _load_bounds(fertility, row, spent, exhaustion, z, u):
 
 @njit(cache=True, nogil=True)
 def _forward_groups(
-    begin,
-    end,
-    normalizer,
-    scores,
-    fertility,
-    scan,
-    lower,
-    exhaustion,
-    mask,
-    heads,
-    near,
-    slack,
-    weights,
-    status,
+    begin, end, normalizer, scores, fertility, scan, lower, exhaustion, mask, heads, ties, weights, status
 ):
     """Write the weights and the status for groups of rows that share a fertility.
 
     Scores, weights, status, lower bounds and mask are [B T, S], the last two without rows if absent; the
-    fertility is [B, S]. If `scan` is False, there is one step, whose upper bounds it has. Returns False if a
-    step needs the reference.
+    fertility is [B, S]. If `scan` is False, there is one step, whose upper bounds it has. `ties` are the
+    `bound_tolerances`. Returns False if a step needs the reference.
     """
     size, steps = scores.shape[1], len(scores) // len(fertility)
     length = padded_length(size)
-    z, u, low = np.full(length, -np.inf), np.zeros(length), np.zeros(length)
-    e, p, states = np.zeros(length), np.zeros(length), np.zeros(length, np.uint8)
+    kind = scores.dtype
+    near, slack = ties
+    z, u, low = np.full(length, -np.inf, kind), np.zeros(length, kind), np.zeros(length, kind)
+    e, p, states = np.zeros(length, kind), np.zeros(length, kind), np.zeros(length, np.uint8)
+    wide = np.zeros((5, length))
     spent, received = np.zeros(length), np.zeros(length)
     for group in range(begin, end):
         if scan:
@@ -110,7 +100,12 @@ def _forward_groups(
                 if len(mask):
                     mask_row(mask, row, z)
                 if not solve_bounded(normalizer, z, u, low, near, slack, e, p, states):
-                    return False
+                    wide[0], wide[1], wide[2] = z, u, low
+                    if not solve_bounded(
+                        normalizer, wide[0], wide[1], wide[2], near, slack, wide[3], wide[4], states
+                    ):
+                        return False
+                    p[:] = wide[4]
                 for i in range(size):
                     weights[row, i] = p[i]
                 for i in range(size):
@@ -127,13 +122,14 @@ def _forward_groups(
 @njit(fastmath=SUMS, error_model="numpy")
 def _mean_gradient(normalizer, g, p, status):
     """Replace the weights p by the slopes s, and return m (see `kernels.normalizers.normalizer_backward`)."""
-    total, slope = 0.0, 0.0
+    real = p.dtype.type
+    zero, one, total, slope = real(0.0), real(1.0), real(0.0), real(0.0)
     for i in range(len(g)):
-        s = p[i] if normalizer == CONSTRAINED_SOFTMAX else np.sqrt(p[i]) if normalizer == ENTMAX15 else 1.0
-        p[i] = s if status[i] == FREE else 0.0
-        total += p[i] * g[i] if status[i] == FREE else 0.0
+        s = p[i] if normalizer == CONSTRAINED_SOFTMAX else np.sqrt(p[i]) if normalizer == ENTMAX15 else one
+        p[i] = s if status[i] == FREE else zero
+        total += p[i] * g[i] if status[i] == FREE else zero
         slope += p[i]
-    return total / slope if slope > 0.0 else 0.0
+    return total / slope if slope > zero else zero
 
 
 @njit(cache=True, nogil=True)
@@ -149,7 +145,8 @@ def _backward_groups(
     scan = len(loosened) > 0
     size, steps = gradient.shape[1], len(gradient) // len(loosened) if scan else 1
     length = padded_length(size)
-    g, p, states = np.zeros(length), np.zeros(length), np.zeros(length, np.uint8)
+    kind, zero = weights.dtype, weights.dtype.type(0.0)
+    g, p, states = np.zeros(length, kind), np.zeros(length, kind), np.zeros(length, np.uint8)
     shared = np.zeros(size)
     for group in range(begin, end):
         first = group * heads
@@ -174,16 +171,16 @@ def _backward_groups(
                         states[i] = FREE if p[i] > 0.0 else 0
                 mean = _mean_gradient(normalizer, g, p, states)
                 for i in range(size):
-                    by_scores[row, i] = p[i] * (g[i] - mean) if states[i] == FREE else 0.0
+                    by_scores[row, i] = p[i] * (g[i] - mean) if states[i] == FREE else zero
                 if scan:
                     for i in range(size):
-                        loosened[sentence, i] += g[i] - mean if states[i] == UPPER else 0.0
+                        loosened[sentence, i] += g[i] - mean if states[i] == UPPER else zero
                 elif len(by_fertility):
                     for i in range(size):
-                        by_fertility[row, i] = g[i] - mean if states[i] == UPPER else 0.0
+                        by_fertility[row, i] = g[i] - mean if states[i] == UPPER else zero
                 if len(by_lower):
                     for i in range(size):
-                        by_lower[row, i] = g[i] - mean if states[i] == LOWER else 0.0
+                        by_lower[row, i] = g[i] - mean if states[i] == LOWER else zero
         if scan:
             for sentence in range(first, first + heads):
                 for i in range(size):
@@ -200,7 +197,7 @@ def forward(
         KernelFallbackError: A row is infeasible, has a score of NaN or +inf, or needs more than float64.
     """
     if upper is not None:
-        return _run_forward(name, scores, upper, False, lower, 0.0, mask, 1)
+        return scan_forward(name, scores, upper, 0.0, mask, 1, lower, scan=False)
     weights = torch.empty_like(scores, memory_format=torch.contiguous_format)
     shape, out = scores.shape, expand_rows(weights, scores.shape, None)
     rows, masks = expand_rows(scores, shape, None), expand_rows(mask, shape, NO_MASK)
@@ -226,33 +223,10 @@ def scan_forward(
     exhaustion: float,
     mask: Tensor | None,
     heads_per_budget: int,
+    lower: Tensor | None = None,
+    scan: bool = True,
 ) -> tuple[Tensor, Tensor]:
-    """Compute the weights and the status of all steps; see `kernels.normalizers` and `_run_forward`."""
-    return _run_forward(name, scores, fertility, True, None, exhaustion, mask, heads_per_budget)
-
-
-def scan_backward(
-    name: str, gradient: Tensor, weights: Tensor, status: Tensor, heads_per_budget: int
-) -> tuple[Tensor, Tensor]:
-    """Compute the gradients of the scores [B, T, S] and of the fertility [B, S]."""
-    by_fertility = weights.new_empty(len(weights), weights.shape[-1])
-    by_scores = _run_backward(
-        name, gradient, weights, status, heads_per_budget, by_fertility, None, scan=True
-    )
-    return by_scores, by_fertility
-
-
-def _run_forward(
-    name: str,
-    scores: Tensor,
-    fertility: Tensor,
-    scan: bool,
-    lower: Tensor | None,
-    exhaustion: float,
-    mask: Tensor | None,
-    heads: int,
-) -> tuple[Tensor, Tensor]:
-    """Compute the weights and the status of [..., S] scores.
+    """Compute the weights and the status; see `kernels.normalizers`. Without `scan`, scores are [..., S].
 
     Raises:
         KernelFallbackError: A step is infeasible, has a score of NaN or +inf, or needs more than float64.
@@ -264,7 +238,7 @@ def _run_forward(
     fertilities = expand_rows(fertility, fertility.shape if scan else shape, None)
     exact = run_rows(
         _forward_groups,
-        len(fertilities) // heads,
+        len(fertilities) // heads_per_budget,
         rows.size,
         NORMALIZER_CODES[name],
         rows,
@@ -273,14 +247,25 @@ def _run_forward(
         expand_rows(lower, shape, rows[:0]),
         float(exhaustion),
         expand_rows(mask, shape, NO_MASK),
-        heads,
-        *bound_tolerances(scores.dtype),
+        heads_per_budget,
+        bound_tolerances(scores.dtype),
         expand_rows(weights, shape, None),
         expand_rows(status, shape, None),
     )
     if not exact:
         raise KernelFallbackError
     return weights, status
+
+
+def scan_backward(
+    name: str, gradient: Tensor, weights: Tensor, status: Tensor, heads_per_budget: int
+) -> tuple[Tensor, Tensor]:
+    """Compute the gradients of the scores [B, T, S] and of the fertility [B, S]."""
+    by_fertility = weights.new_empty(len(weights), weights.shape[-1])
+    by_scores = _run_backward(
+        name, gradient, weights, status, heads_per_budget, by_fertility, None, scan=True
+    )
+    return by_scores, by_fertility
 
 
 def _run_backward(
