@@ -9,7 +9,7 @@ from regard.config.results import perplexity
 from regard.training.config import StopConfig
 from regard.training.run_context import StepStatistics
 
-SUMMED = ("steps", "tokens", "loss", "nll", "grad_norm", "seconds")
+SUMMED: tuple[str, ...] = ("steps", "tokens", "loss", "nll", "grad_norm", "seconds")
 
 
 @dataclass
