@@ -66,23 +66,25 @@ def _load_bounds(fertility, row, spent, exhaustion, z, u):
 
 @njit(cache=True, nogil=True)
 def _forward_groups(
-    begin, end, normalizer, scores, fertility, scan, lower, exhaustion, mask, heads, ties, weights, status
-):
+    begin, end, groups, failed, normalizer, scores, fertility, scan, lower, exhaustion, mask, heads, ties,
+    weights, status,
+):  # fmt: skip
     """Write the weights and the status for groups of rows that share a fertility.
 
     Scores, weights, status, lower bounds and mask are [B T, S], the last two without rows if absent; the
     fertility is [B, S]. If `scan` is False, there is one step, whose upper bounds it has. `ties` are the
-    `bound_tolerances`. Returns False if a step needs the reference.
+    `bound_tolerances`. `groups` are the numbers of the groups; `failed` becomes 1, in the dtype of the
+    computation, for a group with a step that needs a higher precision.
     """
     size, steps = scores.shape[1], len(scores) // len(fertility)
     length = padded_length(size)
-    kind = scores.dtype
+    kind = failed.dtype
     near, slack = ties
     z, u, low = np.full(length, -np.inf, kind), np.zeros(length, kind), np.zeros(length, kind)
     e, p, states = np.zeros(length, kind), np.zeros(length, kind), np.zeros(length, np.uint8)
-    wide = np.zeros((5, length))
     spent, received = np.zeros(length), np.zeros(length)
-    for group in range(begin, end):
+    for place in range(begin, end):
+        group = groups[place]
         if scan:
             spent[:] = 0.0
         for step in range(steps):
@@ -100,12 +102,7 @@ def _forward_groups(
                 if len(mask):
                     mask_row(mask, row, z)
                 if not solve_bounded(normalizer, z, u, low, near, slack, e, p, states):
-                    wide[0], wide[1], wide[2] = z, u, low
-                    if not solve_bounded(
-                        normalizer, wide[0], wide[1], wide[2], near, slack, wide[3], wide[4], states
-                    ):
-                        return False
-                    p[:] = wide[4]
+                    failed[place] = 1
                 for i in range(size):
                     weights[row, i] = p[i]
                 for i in range(size):
@@ -236,25 +233,31 @@ def scan_forward(
     shape = scores.shape
     rows = expand_rows(scores, shape, None)
     fertilities = expand_rows(fertility, fertility.shape if scan else shape, None)
-    exact = run_rows(
-        _forward_groups,
-        len(fertilities) // heads_per_budget,
-        rows.size,
-        NORMALIZER_CODES[name],
-        rows,
-        fertilities,
-        scan,
-        expand_rows(lower, shape, rows[:0]),
-        float(exhaustion),
-        expand_rows(mask, shape, NO_MASK),
-        heads_per_budget,
-        bound_tolerances(scores.dtype),
-        expand_rows(weights, shape, None),
-        expand_rows(status, shape, None),
-    )
-    if not exact:
-        raise KernelFallbackError
-    return weights, status
+    groups = np.arange(len(fertilities) // heads_per_budget)
+    for dtype in dict.fromkeys((rows.dtype, np.dtype(np.float64))):
+        failed = np.zeros(len(groups), dtype)
+        run_rows(
+            _forward_groups,
+            len(groups),
+            rows.size,
+            groups,
+            failed,
+            NORMALIZER_CODES[name],
+            rows,
+            fertilities,
+            scan,
+            expand_rows(lower, shape, rows[:0]),
+            float(exhaustion),
+            expand_rows(mask, shape, NO_MASK),
+            heads_per_budget,
+            bound_tolerances(scores.dtype),
+            expand_rows(weights, shape, None),
+            expand_rows(status, shape, None),
+        )
+        groups = groups[failed > 0]
+        if not len(groups):
+            return weights, status
+    raise KernelFallbackError
 
 
 def scan_backward(

@@ -63,7 +63,7 @@ def padded_length(size):
 
 @njit
 def load_row(values, row, out):
-    """Copy a row to scratch memory as float64."""
+    """Copy a row to scratch memory."""
     for i in range(values.shape[1]):
         out[i] = values[row, i]
 

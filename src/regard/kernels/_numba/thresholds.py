@@ -11,8 +11,8 @@ leave the bracket, the interval that must contain the solution. It is then repla
 bracket.
 
 A solver returns False if the row needs more than the precision of its arrays: its threshold is too far below
-the maximum score, or exponentials that matter underflow. The caller then solves a float32 row in float64, and
-uses the reference for a float64 row.
+the maximum score, or exponentials that matter underflow. The caller then solves it in float64, and at last
+uses the reference.
 
 Sums may be reordered (`reassoc`), which vectorization needs. Functions that write arrays are inlined, so that
 LLVM need not check at run time whether the arrays overlap.
