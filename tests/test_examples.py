@@ -30,6 +30,7 @@ def share(output: str, label: str) -> float:
     return float(found[1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "steps", "label", "least"),
     [

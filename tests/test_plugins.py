@@ -172,6 +172,7 @@ def test_installed_plugin_is_used_by_every_command(directory, installed) -> None
     assert "needs the plugin 'regard_topk'" in output and "--plugin" in output
 
 
+@pytest.mark.slow
 def test_plugin_file_of_a_flag_of_python_and_of_a_config(directory, monkeypatch) -> None:
     attention = "\"model.attention={ kind = 'sharp', temperature = 0.7 }\""
     translate = "translate sharp --input text/test.de"

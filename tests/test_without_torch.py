@@ -9,6 +9,8 @@ import pytest
 from quick_coverage import phrasebook_model
 from regard.extensions.phrasebook.corpus import write_splits
 
+pytestmark = pytest.mark.slow
+
 BLOCK = """
 import sys
 

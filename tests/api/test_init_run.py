@@ -34,6 +34,7 @@ def run(*arguments: object):
     return CliRunner(env={"COLUMNS": "200"}).invoke(app, [*map(str, arguments)])
 
 
+@pytest.mark.slow
 def test_written_run_trains_as_it_is_and_its_next_commands_work(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     write_splits(tmp_path, {"train": 400, "valid": 10, "test": 10}, seed=1)

@@ -223,6 +223,7 @@ def test_every_use_of_a_model_waits_for_its_lock(model, tmp_path, use):
     assert done.is_set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "code",
     [

@@ -23,6 +23,7 @@ def run(*arguments):
     return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
+@pytest.mark.slow
 def test_pointer_model_learns_the_action_tables(tmp_path, caplog):
     # The column order of SIGMORPHON: lemma, form, features.
     rows = [(stem, form, tag) for stem in STEMS for form, tag in ((stem, "SG"), (stem + "er", "PL"))]

@@ -98,6 +98,7 @@ def test_predictions_are_valid_fertility_files(trained, corpus, tmp_path):
         assert all(minimum == 0 and 2 <= maximum <= 11 for minimum, maximum in bounds)
 
 
+@pytest.mark.slow
 def test_fertilities_come_from_an_aligner_without_links(corpus, tmp_path):
     result = run(
         *(corpus / "train.de", corpus / "train.en", "--validation", corpus / "valid.de", corpus / "valid.en"),

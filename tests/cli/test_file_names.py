@@ -155,6 +155,7 @@ def test_message_is_one_line_that_shows_the_name(name: str, shown: str, settings
         assert done.returncode in (1, 2) and done.stderr.count(b"\n") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
 def test_stdout_is_utf8_under_any_encoding_of_the_terminal(tmp_path: Path, encoding: str) -> None:
     path = tmp_path / "run.toml"

@@ -79,7 +79,10 @@ def test_every_command_with_json_is_tested():
             assert name in OTHERS or any(line.startswith(name) for line in lines), name
 
 
-@pytest.mark.parametrize("schema", COMMANDS)
+@pytest.mark.parametrize(
+    "schema",
+    [pytest.param(name, marks=pytest.mark.slow if name == "quickstart" else ()) for name in COMMANDS],
+)
 def test_json_of_a_command_is_that_of_its_result(directory, schema, monkeypatch, tmp_path):
     made = []
     own = Result.to_dict

@@ -91,6 +91,7 @@ def test_translations_are_checked_by_a_detector(models, files):
     assert len(figures["check"][1]) == len(SOURCE)
 
 
+@pytest.mark.slow
 def test_aligner_and_detector_are_trained_on_the_text_of_the_model(models, files, monkeypatch, tmp_path):
     monkeypatch.chdir(files)
     train_quickly(monkeypatch)

@@ -100,6 +100,7 @@ main()
 """
 
 
+@pytest.mark.slow
 def test_command_sets_openmp_variables_before_importing_torch() -> None:
     assert f"torch imported with {SPIN_COUNT} None" in _run(COMMAND).stdout
     assert "torch imported with None passive" in _run(COMMAND, OMP_WAIT_POLICY="passive").stdout

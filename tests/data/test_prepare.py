@@ -30,6 +30,7 @@ def test_prepared_ids_equal_the_encoded_lines(data, kind):
             assert [len(side) for side in ids] == [int(side[row]) for side in split.lengths]
 
 
+@pytest.mark.slow
 def test_result_does_not_depend_on_the_number_of_processes(data, tmp_path, monkeypatch):
     monkeypatch.setattr(preprocessing, "CHUNK_LINES", 7)
     monkeypatch.setattr(preprocessing, "SINGLE_PROCESS_PAIRS", 0)
@@ -139,6 +140,7 @@ def test_manifest_describes_the_data(data):
         prepared.split("test")
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_corpus(tmp_path, data, monkeypatch):
     monkeypatch.setattr(arrays, "CHUNK_ROWS", 500)
     monkeypatch.setattr(preprocessing, "CHUNK_LINES", 500)

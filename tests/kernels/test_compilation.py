@@ -48,6 +48,7 @@ def run(directory: Path, *arguments: str, **environment: str) -> str:
     return done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chosen", ["", os.devnull, "script.py"])
 def test_functions_run_where_no_directory_is_writable_with_one_warning(tmp_path, chosen) -> None:
     log = run(tmp_path, NUMBA_CACHE_DIR=chosen and str(tmp_path / chosen))
@@ -59,6 +60,7 @@ def test_a_full_disk_costs_the_cache_only(tmp_path) -> None:
     assert log.count("\n") == 2 and "WARNING" in log and "File too large" in log
 
 
+@pytest.mark.slow
 def test_only_the_first_process_compiles_and_reports_the_directory(tmp_path) -> None:
     cache = tmp_path / "cache"
     log = run(tmp_path, NUMBA_CACHE_DIR=str(cache))

@@ -135,6 +135,7 @@ def test_value_axis_contains_all_values_and_zero(values):
     assert low < high and low <= min([0, *values]) + rounding and max([0, *values]) <= high + rounding
 
 
+@pytest.mark.slow
 @settings(max_examples=10)
 @given(st.text(max_size=20))
 def test_chart_with_any_name_can_be_rendered(name):

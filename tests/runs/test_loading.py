@@ -19,6 +19,7 @@ def model_dir(tmp_path: Path) -> Path:
     return save_model(tmp_path)
 
 
+@pytest.mark.slow
 def test_loading_and_translating_import_no_training(model_dir: Path) -> None:
     code = (
         f"import regard, sys; regard.load({str(model_dir)!r}).translate(['a b', 'b']); "

@@ -141,6 +141,7 @@ def test_long_pairs_are_not_checked_and_have_a_note(model, damaged, detector) ->
     assert found.notes[0].startswith("lines 2, 32, 33: a side has more than 1,000 words")
 
 
+@pytest.mark.slow
 def test_long_training_pairs_are_ignored(caplog, monkeypatch) -> None:
     train_quickly(monkeypatch, 300)
     sources, translations = ([*side, "ein Hund " * 600, "ein Hund " * 600] for side in phrases(200, 1))

@@ -234,6 +234,7 @@ def test_an_example_of_weight_three_counts_as_three() -> None:
     assert weighted.bias == pytest.approx(repeated.bias)
 
 
+@pytest.mark.slow
 def test_pairs_for_calibration_change_nothing_else(monkeypatch) -> None:
     train_quickly(monkeypatch)
     monkeypatch.setattr("regard.extensions.check.model._MAX_PARTS", 1)

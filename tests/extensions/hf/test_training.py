@@ -85,6 +85,7 @@ def test_pretrained_encoder_stays_frozen_and_the_run_is_self_contained(
     assert (found.attention[-1] == 0).any()
 
 
+@pytest.mark.slow
 def test_hugging_face_model_is_fine_tuned_with_another_attention(model_dir: ModelDir, tmp_path: Path) -> None:
     whole = copied(model_dir, "marian", tmp_path)
     model = {"kind": "hf", "path": whole, "attention": {"kind": "soft", "normalizer": "sparsemax"}}

@@ -166,6 +166,7 @@ def test_stopped_table_can_be_resumed(data: Path, tmp_path: Path) -> None:
     assert not list(out.glob("rows/*"))
 
 
+@pytest.mark.slow
 def test_failed_run_is_reported_and_the_others_are_completed(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -395,6 +395,7 @@ def test_models_and_health_describe_the_server(engines):
     assert health.json()["status"] == "ok" and health.json()["waiting"] == 0
 
 
+@pytest.mark.slow
 def test_sigterm_finishes_running_requests_and_exits_with_0(tmp_path):
     directory = save_model(tmp_path / "model")
     options = ("--port", "0", "--batch-window", "1500")

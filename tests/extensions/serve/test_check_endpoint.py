@@ -75,6 +75,7 @@ def test_models_describe_the_detectors(engines, checker):
     assert ask(engines, lambda one: one.get("/models")).json()["checks"] is None
 
 
+@pytest.mark.slow
 def test_a_model_serves_the_calibrated_detector(engines, monkeypatch):
     train_quickly(monkeypatch)
     sources = [f"w{i} x{i % 7} y{i % 5}" for i in range(400)]

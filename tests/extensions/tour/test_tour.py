@@ -23,6 +23,8 @@ from regard.text.links import read_gold_links
 from regard.training.run_config import RunConfig, load_config
 from regard.training.trainer import TrainingResult
 
+pytestmark = pytest.mark.slow
+
 CHOSEN = [system for system in SYSTEMS if system.name in ("word", "none", "constrained")]
 
 
