@@ -5,6 +5,7 @@ import html
 import io
 import json
 import re
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -156,13 +157,15 @@ def test_links_are_the_most_attended_words(model, tmp_path):
     assert [row[1] for row in appended] == written
 
 
-def test_maps_are_plotted_in_the_terminal_and_as_svg(model, tmp_path):
-    shown = run(
-        "translate", model, "--show-attention", "--svg", tmp_path / "map.svg", input="a b c\n\nd\n"
-    ).stdout
+def test_maps_are_plotted_in_the_terminal_and_as_svg(model, tmp_path, monkeypatch):
+    options = ("--show-attention", "--svg", tmp_path / "map.svg")
+    shown = run("translate", model, *options, input="a b c\n\nd\n").stdout
     assert "░" in shown or "▒" in shown or "▓" in shown
     assert sorted(path.name for path in tmp_path.iterdir()) == ["map-3.svg", "map.svg"]
     assert (tmp_path / "map.svg").read_text().startswith("<?xml")
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(UsageError, match=r"--svg needs the package matplotlib: .*regard\[plot\]"):
+        run("translate", "no-model", *options, input="a\n")
 
 
 def test_translations_start_with_their_prefix(model, tmp_path):

@@ -4,6 +4,7 @@ import html
 import sys
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +15,7 @@ from regard.cli.api_flags import ATTENTION_FLAGS, COMPUTATION_FLAGS, ApiCall, Ap
 from regard.cli.command import Writes
 from regard.cli.options import JsonOption, LinksOutputOption, OutputOption
 from regard.cli.output import open_output, print_message, track, write_json, write_rows
+from regard.errors import UsageError
 
 if TYPE_CHECKING:
     from regard.generation.translation import Translation
@@ -87,6 +89,8 @@ def translate(call: ApiCall) -> None:
     Repair of omissions: regard translate runs/first --check --checker checkers/de-en < input.txt
     """
     files = call.take("outputs")
+    if files.svg is not None and find_spec("matplotlib") is None:
+        raise UsageError("--svg needs the package matplotlib: pip install 'regard[plot]'")
     outputs = {
         "--links-output": files.links_output,
         "--attention-output": files.attention_output,
