@@ -12,7 +12,7 @@ import pytest
 import regard
 from regard.data.fertility import Budget, PredictedFertilityConfig
 from regard.errors import DataError, UsageError
-from regard.metrics.alignment import alignment_score
+from regard.metrics.alignment import AlignmentScore, alignment_score
 from regard.text.links import parse_gold_links
 from saved_models import save_model
 from warm_python import warm_python
@@ -163,16 +163,13 @@ def test_links_are_evaluated_from_arrays_and_files(model, tmp_path):
     parsed = [frozenset(map(tuple, one.tolist())) for one in links]
     truth = [parse_gold_links(line) for line in gold]
     expected = alignment_score(parsed, truth)
-    assert (result.precision, result.recall, result.aer) == (
-        expected.precision,
-        expected.recall,
-        expected.aer,
-    )
+    assert AlignmentScore(result.precision, result.recall, result.aer) == expected
     assert result.aer_low <= result.aer <= result.aer_high and result.num_pairs == 4
     (tmp_path / "gold.talp").write_text("".join(f"{line}\n" for line in gold))
     lines = [" ".join(f"{i}-{j}" for i, j in one.tolist()) for one in links]
     (tmp_path / "links").write_text("".join(f"{line}\n" for line in lines))
     assert regard.evaluate_links(tmp_path / "links", tmp_path / "gold.talp") == result
+    assert regard.evaluate_links(links, links).aer == 0  # arrays contain sure links
     with pytest.raises(DataError, match="links has 3 lines but gold has 4"):
         regard.evaluate_links(links[:3], gold)
     with pytest.raises(DataError, match="gold:1: link 9-0 points beyond the source sentence"):

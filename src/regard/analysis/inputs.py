@@ -9,7 +9,7 @@ from regard.alignment import Corpus, WordAligner
 from regard.alignment.corpus import UNKNOWN
 from regard.errors import DataError, UsageError
 from regard.text.corpus import read_lines
-from regard.text.links import GoldLinks, Links, parse_gold_links
+from regard.text.links import GoldLinks, Links, format_links, parse_gold_links
 from regard.text.paths import readable
 
 if TYPE_CHECKING:
@@ -192,12 +192,10 @@ def read_links(source: Any, name: str, parse: Callable[[str, str], _Parsed]) -> 
         name, source = str(source), read_lines(source)
     links = []
     for number, row in enumerate(source, 1):
-        if isinstance(row, str):
-            row = parse(row, f"{name}:{number}")
-        # The rows of an array have NumPy integers; these sets are equal to those of a file.
-        elif not isinstance(row, GoldLinks):
-            row = frozenset((int(i), int(j)) for i, j in row)
-        links.append(row)
+        if not isinstance(row, str | GoldLinks):
+            # Gold links that are given as pairs of positions are sure links. Arrays have NumPy integers.
+            row = format_links((int(i), int(j)) for i, j in row)
+        links.append(parse(row, f"{name}:{number}") if isinstance(row, str) else row)
     return links, name
 
 
