@@ -109,8 +109,8 @@ def run_server(app: Any, config: ServeConfig, ready: Callable[[str], None]) -> N
             listeners = _listen(config, settings.backlog, stack)
         except OSError as error:
             raise UsageError(
-                f"cannot listen on {config.host} port {config.port}: {error.strerror}; choose another port, "
-                "or --port 0 for a free one"
+                f"cannot listen on {config.host} port {config.port}: {error.strerror}; choose another --host "
+                "or --port (0 for a free one)"
             ) from None
         server = uvicorn.Server(settings)
         # At the end, uvicorn raises the signal again; without another handler, it would kill the process.
