@@ -91,7 +91,7 @@ def test_wrong_texts_and_models_are_reported(models):
         regard.analyze.attention(models[0], ["a"], [" "])
     with pytest.raises(DataError, match="gold_links has 1 lines but sources has 2"):
         regard.analyze.attention(models[0], ["a", "b"], ["A", "B"], options=AttentionOptions(["0-0"]))
-    with pytest.raises(UsageError, match="expected a directory or a loaded model, got 3"):
+    with pytest.raises(UsageError, match="expected a path, such as 'runs/first', got 3"):
         regard.analyze.length([3], ["a"], ["A"])
     with pytest.raises(UsageError, match="at least one model"):
         regard.analyze.length([], ["a"], ["A"])

@@ -17,10 +17,10 @@ def as_paths(models: Sequence[Any]) -> list[Path]:
         UsageError: if there is none, or one is neither a string nor a path.
     """
     if not models:
-        raise UsageError("models: expected at least one model")
+        raise UsageError("models: expected at least one model, such as 'runs/first'")
     for path in models:
         if not isinstance(path, Path | str):
-            raise UsageError(f"models: expected a directory or a loaded model, got {path!r}")
+            raise UsageError(f"models: expected a path, such as 'runs/first', got {path!r}")
     return [Path(path) for path in models]
 
 
