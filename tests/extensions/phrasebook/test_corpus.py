@@ -63,10 +63,7 @@ def test_sentences_have_3_to_40_words_and_begin_with_a_capital_and_end_with_a_ma
 @pytest.mark.parametrize(
     ("german", "expected"),
     [
-        (
-            "zum",
-            {"to the", "fortunately"},
-        ),  # the contraction of a preposition and an article, and `zum Glück`
+        ("zum", {"to the", "fortunately"}),  # the contraction of `zu dem`, and `zum Glück`
         ("Küchentisch", {"kitchen table"}),
         ("keinen", {"not a", "not an", "not any", "cannot a"}),
     ],

@@ -35,12 +35,9 @@ def test_phrase_pairs_equal_the_definition(longest: int) -> None:
     found = extract_phrases(Corpus.from_tokens(text), link_table(links), longest)
     for row, ((source, target), linked) in enumerate(zip(text, links, strict=True)):
         places = np.flatnonzero(found.rows == row)
-        starts, lengths = (
-            (found.source_starts, found.target_starts),
-            (found.source_lengths, found.target_lengths),
-        )
-        ends = [first + size for first, size in zip(starts, lengths, strict=True)]
-        columns = (starts[0], ends[0], starts[1], ends[1])
+        source_ends = found.source_starts + found.source_lengths
+        target_ends = found.target_starts + found.target_lengths
+        columns = (found.source_starts, source_ends, found.target_starts, target_ends)
         spans = list(zip(*(column[places].tolist() for column in columns), strict=True))
         assert len(set(spans)) == len(spans)
         assert set(spans) == brute_force(len(source), len(target), linked, longest)
