@@ -23,7 +23,7 @@ class Extension:
         commands: Commands of the command line, by their group in the help.
         parts: Modules that register parts, by the noun of the registry, such as `model`.
         hooks: Objects or modules that a place of the package asks for by the name of the hook, such as
-            `report_marks`.
+            `report_check`.
     """
 
     names: Mapping[str, str] = field(default_factory=dict)
