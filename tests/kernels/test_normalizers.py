@@ -66,6 +66,13 @@ def test_a_weight_of_zero_is_exactly_zero_at_ties(dtype) -> None:
             assert torch.equal(*supports)
 
 
+def test_weights_sum_to_one_if_many_scores_are_near_the_threshold() -> None:
+    scores = torch.randn(50, 1_000) * 1e-6
+    scores[:, 0] = 1 - 1e-5 * torch.rand(50)
+    weights = constrained_sparsemax(scores, torch.ones_like(scores))
+    torch.testing.assert_close(weights.sum(-1), torch.ones(50), atol=1e-5, rtol=0)
+
+
 @every
 def test_noncontiguous_tensors_give_the_same_result(name) -> None:
     def strided(one: torch.Tensor) -> torch.Tensor:

@@ -180,13 +180,15 @@ def _sparsemax_sum(z, tau, u, low):
 @njit(error_model="numpy")
 def _sparsemax_threshold(z, tau, top, u, low, tolerance):
     """Return tau of p = clip(z - tau, low, u), NaN if it was not found; the search starts at `tau`."""
-    start, stop, start_excess, stop_excess = -np.inf, top, 0.0, -1.0
+    start, stop, start_excess, stop_excess, last_count = -np.inf, top, 0.0, -1.0, 0.0
     for _ in range(MAX_STEPS):
         tau = np.float64(z.dtype.type(tau))
         excess, count = _sparsemax_sum(z, tau, u, low)
         step = excess / count if count > 0.0 else np.inf
-        if abs(step) <= tolerance:
+        # A small step is exact within the segment, but may change many weights beyond it.
+        if abs(step) <= tolerance and count == last_count:
             return tau + step
+        last_count = count
         if (count == 0.0 and abs(excess) <= tolerance) or abs(excess) <= SUM_TOLERANCE * (1.0 + abs(tau)):
             return tau
         if excess > 0.0:
