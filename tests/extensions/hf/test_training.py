@@ -169,15 +169,17 @@ def test_model_that_cannot_translate_is_rejected(model_dir: ModelDir, tmp_path: 
         train(words, tmp_path / "run")
 
 
-def test_mechanism_of_several_contexts_is_rejected_in_hugging_face_models() -> None:
-    with pytest.raises(ConfigError, match="several contexts"):
-        from_dict(
-            RunConfig,
-            {
-                "data": {"train": [{"tsv": "x"}], "valid": {"tsv": "x"}},
-                "model": {"kind": "hf", "path": "x", "attention": {"kind": "posterior"}},
-            },
-        )
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        ({"kind": "hf", "path": "x"}, "several contexts"),
+        ({"kind": "pretrained", "encoder_path": "x", "layer_attention": [{}] * 6}, "model: .* are both set"),
+    ],
+)
+def test_unsuitable_attention_is_rejected(model: dict[str, Any], message: str) -> None:
+    corpus, model = {"tsv": "x"}, {**model, "attention": {"kind": "posterior"}}
+    with pytest.raises(ConfigError, match=message):
+        from_dict(RunConfig, {"data": {"train": [corpus], "valid": corpus}, "model": model})
 
 
 def test_missing_transformers_is_reported_with_the_extra_to_install(

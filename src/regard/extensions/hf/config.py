@@ -7,7 +7,7 @@ from pydantic import Field
 from regard.attention.registry import AttentionConfig, attention_class
 from regard.attention.soft import SoftAttentionConfig
 from regard.config import configclass, option
-from regard.models.stack_layer import ATTENTION_HELP, LAYER_ATTENTION_HELP
+from regard.models.stack_layer import ATTENTION_HELP, LAYER_ATTENTION_HELP, check_exclusive
 from regard.models.transformer.model import (
     FeedForwardConfig,
     TransformerConfig,
@@ -84,6 +84,10 @@ class PretrainedConfig:
         default="decoder",
         help="Tie the target embeddings with the output layer (decoder), or not (none).",
     )
+
+    def __post_init__(self) -> None:
+        """Check that `attention` and `layer_attention` are not both set."""
+        check_exclusive(self)
 
     @property
     def transformer(self) -> TransformerConfig:
