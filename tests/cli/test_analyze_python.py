@@ -98,7 +98,7 @@ def test_wrong_texts_and_models_are_reported(models):
     with pytest.raises(UsageError, match=r"device: .* is loaded already"):
         regard.analyze.errors(regard.load(models[0]), ["a"], ["A"], device="cpu")
     with pytest.raises(UsageError, match="no such model directory or file"):
-        regard.analyze.errors("nowhere", ["a"], ["A"])
+        regard.analyze.errors(iter(["nowhere"]), ["a"], ["A"])
     with pytest.raises(UsageError, match="lines='all'"):
         regard.analyze.attention(models[0], ["a"], ["A"], options=AttentionOptions(lines="all"))
 

@@ -1,6 +1,6 @@
 """Loading of models and ensembles from their directories."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -10,18 +10,19 @@ if TYPE_CHECKING:
     from regard.generation.base import BaseTranslator
 
 
-def as_paths(models: Sequence[Any]) -> list[Path]:
+def as_paths(models: Iterable[Any]) -> list[Path]:
     """Return model directories, or files of translations, as paths.
 
     Raises:
         UsageError: if there is none, or one is neither a string nor a path.
     """
-    if not models:
+    paths = list(models)
+    if not paths:
         raise UsageError("models: expected at least one model, such as 'runs/first'")
-    for path in models:
+    for path in paths:
         if not isinstance(path, Path | str):
             raise UsageError(f"models: expected a path, such as 'runs/first', got {path!r}")
-    return [Path(path) for path in models]
+    return [Path(path) for path in paths]
 
 
 def load_translator(

@@ -32,7 +32,7 @@ FEW_PAIRS = 10_000
 _log = logging.getLogger(__name__)
 
 
-def single_model(model: Translator | Path | str | Sequence[Path | str]) -> dict[str, Translator | list[Path]]:
+def single_model(model: Translator | Path | str | Iterable[Path | str]) -> dict[str, Translator | list[Path]]:
     """Return a model, or an ensemble of several directories, as the only system of an analysis."""
     if isinstance(model, Translator):
         return {"the model": model}
