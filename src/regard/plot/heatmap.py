@@ -131,8 +131,8 @@ class HeatMap:
             handles.append(Patch(fill=False, edgecolor=self.scale.outline, label="gold link"))
         legend_width = sum(_CHARACTER * cell_len(str(handle.get_label())) + _LEGEND for handle in handles)
         title = printable(self.title or "")
-        least_width = max(legend_width, _CHARACTER * cell_len(title))
-        figure = new_figure(max(columns * width, least_width), rows * height + _LEGEND)
+        min_width = max(legend_width, _CHARACTER * cell_len(title))
+        figure = new_figure(max(columns * width, min_width), rows * height + _LEGEND)
         for head, caption in enumerate(grid.captions):
             ax = figure.add_subplot(rows, columns, head + 1)
             self._plot_panel(ax, head)

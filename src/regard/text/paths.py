@@ -46,14 +46,14 @@ def check_outputs(
                 # Pages, pictures and texts have other names than the parts of a model.
                 and not _RESULT.fullmatch(os.path.basename(output))
             ):
-                raise _overwriting(output, kind, path)
+                raise _overwrite_error(output, kind, path)
     for directory in directories:
         for kind, path in named:
             if _contains(directory, path):
-                raise _overwriting(directory, kind, path)
+                raise _overwrite_error(directory, kind, path)
 
 
-def _overwriting(output: Path | str, kind: str, path: Path | str) -> UsageError:
+def _overwrite_error(output: Path | str, kind: str, path: Path | str) -> UsageError:
     return UsageError(f"{output}: the output would overwrite the {kind} {path}; choose another output")
 
 
