@@ -113,6 +113,19 @@ def test_float32_kernel_equals_float64_reference(name, sentence) -> None:
 
 
 @every
+def test_float32_gradient_is_that_of_float64_if_words_are_exhausted_up_to_rounding(name) -> None:
+    scores, fertility = 2 * torch.randn(200, 9, 5), 0.3 + 1.5 * torch.rand(200, 5)
+    scores[..., -1] -= 3  # the sink is chosen when no other word is left
+    fertility[:, -1] = torch.inf
+    found, expected = (
+        answers(SCANS[name], scores, fertility),
+        answers(SCANS[name], scores.double(), fertility.double()),
+    )
+    for single, double in zip(found, expected, strict=True):
+        torch.testing.assert_close(single.double(), double, atol=1e-5, rtol=0)
+
+
+@every
 @versions
 def test_gradcheck_and_gradgradcheck(name, version) -> None:
     scores = torch.randn(2, 3, 4, dtype=DOUBLE, requires_grad=True)

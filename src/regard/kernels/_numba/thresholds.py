@@ -244,10 +244,11 @@ def _solve_sparsemax(z, top, u, low, most, mean, variance, near, p, status):
     if free:
         return True
     # Any threshold of an interval gives the same weights. The status, and with it the gradient, is that at
-    # the end of the interval, where the first position leaves its upper bound.
+    # the end of the interval, where the first position leaves its upper bound. A bound that is only a rounding
+    # error, as of an exhausted fertility, is none.
     edge = np.inf
     for i in range(len(z)):
-        if u[i] > 0.0 and (z[i] - head) - tail >= u[i] - near:
+        if u[i] > negligible and (z[i] - head) - tail >= u[i] - near:
             edge = min(edge, np.float64(z[i]) - u[i])
     for i in range(len(z)):
         if z[i] > -np.inf and edge < np.inf:
@@ -343,9 +344,9 @@ def _solve_softmax(z, top, u, low, most, near, e, p, status):
     if free:
         return True
     # As in `_solve_sparsemax`. Free positions whose weights are 0 up to rounding errors do not count.
-    edge = 0.0
+    edge, negligible = 0.0, real(NEGLIGIBLE_SINGLE if single else NEGLIGIBLE)
     for i in range(len(z)):
-        if u[i] > 0.0 and e[i] * level >= (1.0 - near) * u[i]:
+        if u[i] > negligible and e[i] * level >= (1.0 - near) * u[i]:
             edge = max(edge, u[i] / np.float64(e[i]))
     for i in range(len(z)):
         if z[i] > -np.inf and edge > 0.0:
