@@ -244,8 +244,8 @@ def _solve_sparsemax(z, top, u, low, most, mean, variance, near, p, status):
     if free:
         return True
     # Any threshold of an interval gives the same weights. The status, and with it the gradient, is that at
-    # the end of the interval, where the first position leaves its upper bound. A bound that is only a rounding
-    # error, as of an exhausted fertility, is none.
+    # the end of the interval, where the first position leaves its upper bound. A bound that is a rounding
+    # error, which an exhausted fertility may leave, does not count.
     edge = np.inf
     for i in range(len(z)):
         if u[i] > negligible and (z[i] - head) - tail >= u[i] - near:
