@@ -3,12 +3,13 @@
 import json
 import os
 import subprocess
+import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
 
-from warm_python import warm_python
+pytestmark = pytest.mark.slow
 
 CONFIG = """
 [data]
@@ -40,7 +41,7 @@ beam_size = 3
 def regard(directory: Path, line: str, text: str | None = None) -> subprocess.CompletedProcess:
     """Run a command line in a directory, with one OpenMP thread."""
     return subprocess.run(
-        [warm_python(), "-m", "regard", *line.split()],
+        [sys.executable, "-m", "regard", *line.split()],
         cwd=directory,
         input=text,
         capture_output=True,

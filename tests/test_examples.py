@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from warm_python import warm_python
-
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "docs" / "examples"
 PLUGIN = ROOT / "examples" / "plugin"
@@ -67,6 +65,6 @@ def test_example_plugin_passes_its_own_tests() -> None:
     # imported already, so that pytest cannot rewrite their assertions.
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(PLUGIN / "src"), str(ROOT / "src")])}
     options = "-q -n0 --assert=plain -p no:cacheprovider tests".split()
-    command = [warm_python(), "-m", "pytest", *options]
+    command = [sys.executable, "-m", "pytest", *options]
     done = subprocess.run(command, cwd=PLUGIN, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -5,6 +5,7 @@ import random
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,7 +26,6 @@ from regard.training.fertility import add_fertilities
 from regard.training.metrics_logger import read_metrics
 from regard.training.run import run_training as train
 from regard.training.run_config import RunConfig, load_config
-from warm_python import warm_python
 
 SOURCE = Path(__file__).parents[1] / "src"
 
@@ -186,13 +186,10 @@ def test_every_validation_metric_uses_the_source_prefix_of_the_validation_text(
     assert all(line.startswith("<x> ") for line in translated)
 
 
-RUN = "from regard.cli.main import app; app()"
-
-
 def _start(config: Path, directory: Path) -> subprocess.Popen[bytes]:
     """Start a training process."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(SOURCE)}
-    command = [warm_python(), "-c", RUN, "train", str(config), "--output-dir", str(directory)]
+    command = [sys.executable, "-m", "regard", "train", str(config), "--output-dir", str(directory)]
     return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE)
 
 

@@ -31,7 +31,6 @@ from regard.models.rnn.config import RnnConfig
 from regard.text.tokenizers.base import TOKENIZERS, Tokenizer
 from regard.training.losses import LossTerm
 from regard.training.run_config import RunConfig, load_config
-from warm_python import warm_python
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "plugin" / "src"
 FILE = '''
@@ -96,27 +95,13 @@ def directory(tmp_path_factory) -> Path:
     return directory
 
 
-# The prepared process has already looked for installed plugins.
-LOOK_AGAIN = """
-from regard.config import plugins
-plugins._import_installed.cache_clear()
-from regard.cli.main import main
-main()
-"""
-
-
-def run(directory: Path, line: str, path: Path | None = None, cold: bool = False, code: int = 0) -> str:
-    """Run a command line, with `path` on the import path, and return its output.
-
-    If `cold`, a new interpreter runs it.
-    """
+def run(directory: Path, line: str, path: Path | None = None, code: int = 0) -> str:
+    """Run a command line, with `path` on the import path, and return its output."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
-    program = ("-m", "regard")
     if path is not None:
         environment["PYTHONPATH"] = f"{path}{os.pathsep}{environment['PYTHONPATH']}"
-        program = program if cold else ("-c", LOOK_AGAIN)
     done = subprocess.run(
-        [sys.executable if cold else warm_python(), *program, *shlex.split(line)],
+        [sys.executable, "-m", "regard", *shlex.split(line)],
         cwd=directory,
         capture_output=True,
         text=True,
@@ -153,7 +138,7 @@ def installed(directory: Path, tmp_path_factory) -> Path:
 @pytest.mark.slow
 def test_installed_plugin_is_used_by_every_command(directory, installed) -> None:
     train = "train run.toml \"model.attention={ kind = 'topk', k = 2 }\" --output-dir topk"
-    assert "k = 8" in run(directory, "config model.attention", installed, cold=True)
+    assert "k = 8" in run(directory, "config model.attention", installed)
     run(directory, train, installed)
     assert load_listed(directory / "topk") == ["regard_topk"]
     run(directory, f"{train} training.max_epochs=2", installed)  # resumes
@@ -204,6 +189,7 @@ def test_missing_and_broken_plugins_are_one_message(directory) -> None:
         assert expected in found and name in found and len(found.splitlines()) == 1, found
 
 
+@pytest.mark.slow
 def test_installed_plugin_that_fails_is_named_and_leaves_the_rest(directory, tmp_path) -> None:
     (tmp_path / "half.py").write_text("raise RuntimeError('half')\n")
     install(tmp_path, "half", "half")
@@ -333,11 +319,12 @@ regard.load("runs/own")
 """
 
 
+@pytest.mark.slow
 def test_a_part_of_a_script_is_not_recorded_as_a_plugin(directory) -> None:
     (directory / "script.py").write_text(SCRIPT)
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(
-        [warm_python(), "script.py"], cwd=directory, capture_output=True, text=True, env=environment
+        [sys.executable, "script.py"], cwd=directory, capture_output=True, text=True, env=environment
     )
     assert done.returncode == 0, done.stderr
     assert "move the part to a file and give it as a plugin: --plugin parts.py" in done.stderr
@@ -417,6 +404,7 @@ def test_registered_normalizer_is_a_value_of_the_option() -> None:
     assert config.with_plugins().plugins == (__name__,)
 
 
+@pytest.mark.slow
 def test_tutorial_works_as_written(directory) -> None:
     page = (Path(__file__).parents[1] / "docs" / "extend.md").read_text()
     blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
@@ -424,7 +412,7 @@ def test_tutorial_works_as_written(directory) -> None:
     (directory / "topk.py").write_text(mechanism + normalizer + loss + metric)
     (directory / "check.py").write_text(mechanism[: mechanism.index("@")] + check + aligner + detector)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([".", *sys.path])}
-    subprocess.run([warm_python(), "check.py"], cwd=directory, env=environment, check=True, timeout=300)
+    subprocess.run([sys.executable, "check.py"], cwd=directory, env=environment, check=True, timeout=300)
     train = "train run.toml --plugin topk.py training.max_steps=2"
     options = "\"model.attention={ kind = 'topk', k = 4 }\" training.validation.metric=length_ratio"
     options += " \"training.losses=[{ kind = 'attention_entropy' }]\" --output-dir runs/topk"

@@ -15,7 +15,6 @@ from regard.errors import UsageError
 from regard.text.files import format_json, write_atomic
 from regard.text.paths import check_name, readable
 from saved_models import save_model
-from warm_python import warm_python
 
 SOURCE = ["a b c", "d e", "f g a b e", "c c c c", "b d f a"]
 LATIN = os.fsdecode("café".encode("latin-1"))
@@ -146,7 +145,7 @@ def test_training_works_in_a_directory_of_any_name(tmp_path: Path, monkeypatch) 
 def test_message_is_one_line_that_shows_the_name(name: str, shown: str, settings) -> None:
     for arguments in (["lm", name], [f"--plugin={name}", "config"]):
         done = subprocess.run(
-            [warm_python(), "-m", "regard", *arguments, *(["-o", "/dev/null"] if "lm" in arguments else [])],
+            [sys.executable, "-m", "regard", *arguments, *(["-o", "/dev/null"] if "lm" in arguments else [])],
             capture_output=True,
             env={**os.environ, **settings},
         )

@@ -10,12 +10,11 @@ from rich.text import Text
 from typer.testing import CliRunner
 
 from regard.cli.main import app
-from warm_python import warm_python
 
 
 def run(*arguments: str, **settings) -> subprocess.CompletedProcess:
     return subprocess.run(
-        [warm_python(), "-m", "regard", *arguments], capture_output=True, text=True, timeout=120, **settings
+        [sys.executable, "-m", "regard", *arguments], capture_output=True, text=True, timeout=120, **settings
     )
 
 
@@ -50,6 +49,7 @@ def test_help_texts_contain_no_markup() -> None:
     assert [text for text in helps if Text.from_markup(text).plain != text] == []
 
 
+@pytest.mark.slow
 def test_usage_errors_exit_with_2_and_failures_with_1(tmp_path) -> None:
     assert run("train").returncode == 2
     assert run("no-such-command").returncode == 2
@@ -60,6 +60,7 @@ def test_usage_errors_exit_with_2_and_failures_with_1(tmp_path) -> None:
     assert missing.returncode == 1 and "no-model" in missing.stderr and "Traceback" not in missing.stderr
 
 
+@pytest.mark.slow
 def test_config_prints_all_options_and_complete_runs(tmp_path) -> None:
     shown = run("config", "model.attention")
     assert shown.returncode == 0 and "[model.attention]" in shown.stdout and "  normalizer = " in shown.stdout
@@ -71,19 +72,21 @@ def test_config_prints_all_options_and_complete_runs(tmp_path) -> None:
     assert run("config", str(path)).stdout == full.stdout and "seed = 7" in full.stdout
 
 
+@pytest.mark.slow
 def test_broken_pipe_is_not_an_error() -> None:
-    command = f"{warm_python()} -m regard config | head -1"
+    command = f"{sys.executable} -m regard config | head -1"
     shown = subprocess.run(command, shell=True, capture_output=True, text=True, timeout=120)
     assert "Traceback" not in shown.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="needs /dev/full")
 def test_full_disk_is_reported_in_one_line() -> None:
     # An interpreter that ends writes the rest of its output again.
-    for python, argument in ((warm_python(), "config"), (sys.executable, "--help")):
+    for argument in ("config", "--help"):
         with open("/dev/full", "w") as full:
             shown = subprocess.run(
-                [python, "-m", "regard", argument],
+                [sys.executable, "-m", "regard", argument],
                 stdout=full,
                 stderr=subprocess.PIPE,
                 text=True,

@@ -4,13 +4,13 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import doc_blocks
 import tiny
 
 from regard.extensions.phrasebook.corpus import write_splits
-from warm_python import warm_python
 
 __all__ = ["build_world"]
 
@@ -99,7 +99,7 @@ def build_world(directory: Path) -> None:
 def run(directory: Path, *arguments: str) -> str:
     """Run a command of regard in a directory, and return its output."""
     done = subprocess.run(
-        [warm_python(), "-m", "regard", *arguments], cwd=directory, capture_output=True, text=True,
+        [sys.executable, "-m", "regard", *arguments], cwd=directory, capture_output=True, text=True,
         env=os.environ | {"OMP_NUM_THREADS": "1"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

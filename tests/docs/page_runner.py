@@ -6,7 +6,6 @@ a server of `runs/first`.
 """
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -71,7 +70,9 @@ def run_commands(code: str, where: str) -> None:
 
 def shell(script: str, where: str) -> None:
     """Run a script; `regard` and `python` are functions of the shell."""
-    functions = 'regard() { "$DOCS_PYTHON" -m regard "$@"; }; python() { "$DOCS_PYTHON" "$@"; }\n'
+    functions = (
+        f'regard() {{ "{sys.executable}" -m regard "$@"; }}; python() {{ "{sys.executable}" "$@"; }}\n'
+    )
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", functions + script],
         stdin=open("in.txt", encoding="utf-8"), capture_output=True, text=True,
@@ -83,7 +84,7 @@ def shell(script: str, where: str) -> None:
 @contextmanager
 def server(arguments: list[str]) -> Iterator[str]:
     """Serve models on a free port, and yield the address."""
-    command = [os.environ["DOCS_PYTHON"], "-m", "regard", "serve", *arguments, "--port", "0"]
+    command = [sys.executable, "-m", "regard", "serve", *arguments, "--port", "0"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     printed = []

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import tomllib
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -21,7 +22,6 @@ from regard.config import from_dict
 from regard.extensions.hf.pretraining import PretrainConfig
 from regard.training.run_config import RunConfig
 from shared_files import shared_directory
-from warm_python import warm_python
 
 HERE = Path(__file__).parent
 PAGES = {path.relative_to(doc_blocks.ROOT).as_posix(): path for path in doc_blocks.pages()}
@@ -59,9 +59,9 @@ def run_blocks(blocks: list[dict[str, Any]], world: Path, tmp_path: Path, model:
     shutil.rmtree(directory / "MODEL")
     shutil.copytree(directory / "runs" / model, directory / "MODEL")
     (tmp_path / "blocks.json").write_text(json.dumps(blocks))
-    variables = {"PYTHONPATH": str(HERE), "OMP_NUM_THREADS": "1", "DOCS_PYTHON": warm_python()}
+    variables = {"PYTHONPATH": str(HERE), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
-        [warm_python(), "-m", "page_runner", str(tmp_path / "blocks.json")],
+        [sys.executable, "-m", "page_runner", str(tmp_path / "blocks.json")],
         cwd=directory, env=os.environ | variables, capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr

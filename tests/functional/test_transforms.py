@@ -1,6 +1,7 @@
 """Tests of the transformations under torch.compile, torch.export and torch.func."""
 
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,6 @@ from torch.func import grad, jacrev, vmap
 
 from problems import BOUNDED, FREE
 from regard.functional import constrained_softmax_scan, constrained_sparsemax_scan
-from warm_python import warm_python
 
 NORMALIZERS = {**FREE, **BOUNDED}
 SCANS = {"softmax": constrained_softmax_scan, "sparsemax": constrained_sparsemax_scan}
@@ -18,7 +18,7 @@ DOUBLE = torch.float64
 
 @pytest.mark.slow
 def test_compiled_and_exported_functions_equal_eager_execution() -> None:
-    command = [warm_python(), "-m", "compiling"]
+    command = [sys.executable, "-m", "compiling"]
     done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
 

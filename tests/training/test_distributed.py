@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,6 @@ from regard.config import to_dict
 from regard.training.metrics_logger import read_metrics
 from regard.training.run_context import RunContext
 from regard.training.trainer import Trainer
-from warm_python import warm_python
 
 CHILD = Path(__file__).with_name("two_processes.py")
 SOURCE = Path(__file__).parents[2] / "src"
@@ -19,10 +19,9 @@ SOURCE = Path(__file__).parents[2] / "src"
 
 def _run_two(task: dict, at: Path) -> None:
     at.write_text(json.dumps(task))
-    python = warm_python()
-    launcher = [python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "--no-python"]
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     done = subprocess.run(
-        [*launcher, python, CHILD, at],
+        [*launcher, CHILD, at],
         env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(SOURCE)},
         capture_output=True,
         text=True,

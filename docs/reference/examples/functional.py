@@ -34,7 +34,7 @@ constrained_sparsemax(scores, torch.tensor([0.5, 1.0, 1.0]))  # tensor([0.5000, 
 # --- regard.functional.constrained_softmax_scan
 from regard.functional import constrained_softmax_scan
 
-constrained_softmax_scan(steps, 1.0).sum(0)  # tensor([1.0000, 1.0000, 1.0000])
+constrained_softmax_scan(steps, 1.0)[2]  # tensor([0.1173, 0.2094, 0.6732])
 # --- regard.functional.constrained_sparsemax_scan
 from regard.functional import constrained_sparsemax_scan
 

@@ -34,7 +34,7 @@ ConstrainedSparsemax()(scores, torch.tensor([0.5, 1.0, 1.0]))  # tensor([0.5000,
 # --- regard.nn.ConstrainedSoftmaxScan
 from regard.nn import ConstrainedSoftmaxScan
 
-ConstrainedSoftmaxScan()(steps, 1.0).sum(0)  # tensor([1.0000, 1.0000, 1.0000])
+ConstrainedSoftmaxScan()(steps, 1.0)[2]  # tensor([0.1173, 0.2094, 0.6732])
 # --- regard.nn.ConstrainedSparsemaxScan
 from regard.nn import ConstrainedSparsemaxScan
 

@@ -3,6 +3,7 @@
 # pyright: basic
 
 import subprocess
+import sys
 from functools import partial
 from pathlib import Path
 
@@ -17,7 +18,6 @@ import regard.hf
 from regard.errors import InfeasibleBoundsError, UsageError
 from regard.extensions.hf.attention_functions import normalized_attention
 from regard.functional import constrained_sparsemax, entmax15, fusedmax, softmax, sparsemax
-from warm_python import warm_python
 
 DEFINITIONS = {"sparsemax": sparsemax, "entmax15": entmax15, "fusedmax": fusedmax}
 IDS = torch.tensor([[5, 7, 9, 4, 8, 3, 2], [6, 9, 8, 3, 0, 0, 0]])
@@ -306,7 +306,7 @@ def test_constrained_attention_without_bounds_is_refused() -> None:
 
 @pytest.mark.slow
 def test_compiled_model_has_one_graph_and_equal_results() -> None:
-    command = [warm_python(), "-m", "compiled_bert"]
+    command = [sys.executable, "-m", "compiled_bert"]
     done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout == "24 equal tensors\n"

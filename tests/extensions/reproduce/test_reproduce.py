@@ -6,6 +6,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -17,7 +18,6 @@ from regard.extensions.phrasebook.corpus import write_splits
 from regard.extensions.reproduce.experiment_text import ExperimentText
 from regard.extensions.reproduce.job import JobsFailedError
 from regard.extensions.reproduce.plan import TableJob
-from warm_python import warm_python
 
 SMALL = [
     "training.max_epochs=1",
@@ -149,7 +149,7 @@ def _without_durations(rows):
 @pytest.mark.slow
 def test_stopped_table_can_be_resumed(data: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    command = [warm_python(), "-m", "regard", "reproduce", "malaviya2018-table1", "--data-dir", str(data)]
+    command = [sys.executable, "-m", "regard", "reproduce", "malaviya2018-table1", "--data-dir", str(data)]
     command += ["--output-dir", str(out), "--rows", "softmax"]
     command += _settings([*SMALL, "training.max_epochs=4000"])
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)

@@ -5,6 +5,7 @@ import json
 import logging
 import signal
 import subprocess
+import sys
 import threading
 
 import httpx
@@ -18,7 +19,6 @@ from regard.extensions.serve.engine import PairJob, ScoreSettings, SearchSetting
 from regard.generation.lines import Line
 from regard.generation.neural_translator import NeuralTranslator
 from regard.text.words import normalize_whitespace, split_whitespace
-from warm_python import warm_python
 
 LINES = ["a b c", "d", "e f g a b c d e", "c c c c", "x a y", "g f e", "a", "b d f a c e g"]
 ODD = [
@@ -399,7 +399,7 @@ def test_models_and_health_describe_the_server(engines):
 def test_sigterm_finishes_running_requests_and_exits_with_0(tmp_path):
     directory = save_model(tmp_path / "model")
     options = ("--port", "0", "--batch-window", "1500")
-    command = [warm_python(), "-m", "regard", "serve", str(directory), *options]
+    command = [sys.executable, "-m", "regard", "serve", str(directory), *options]
     server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     try:
         assert server.stderr is not None
