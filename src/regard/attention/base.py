@@ -323,7 +323,7 @@ class Attention(nn.Module, ABC):
             state = step.state
             if self.observes_tokens:
                 # The next step depends on this token, so its likelihood is needed now.
-                assert likelihood is not None, f"{type(self).__name__} observes tokens"
+                assert likelihood is not None, f"{type(self).__name__}.read_all needs `likelihood`"
                 state = step.update(likelihood(step.contexts, t))
             if self.has_posterior:
                 posteriors.append(state.posteriors)
