@@ -66,22 +66,22 @@ def _load_bounds(fertility, row, spent, exhaustion, z, u):
 
 @njit(cache=True, nogil=True)
 def _forward_groups(
-    begin, end, groups, failed, normalizer, scores, fertility, scan, lower, exhaustion, mask, heads, ties,
-    weights, status,
+    begin, end, groups, failed, normalizer, scores, fertility, scan, lower, exhaustion, mask, heads,
+    tolerances, weights, status,
 ):  # fmt: skip
     """Write the weights and the status for groups of rows that share a fertility.
 
     Scores, weights, status, lower bounds and mask are [B T, S], the last two without rows if absent; the
-    fertility is [B, S]. If `scan` is False, there is one step, whose upper bounds it has. `ties` are the
-    `bound_tolerances`. `groups` are the numbers of the groups; `failed` becomes 1, in the dtype of the
-    computation, for a group with a step that needs a higher precision.
+    fertility is [B, S]. If `scan` is False, there is one step, whose upper bounds it has. `groups` are the
+    numbers of the groups; `failed` becomes 1, in the dtype of the computation, for a group with a step that
+    needs a higher precision. `tolerances` are the `bound_tolerances`.
     """
     size, steps = scores.shape[1], len(scores) // len(fertility)
     length = padded_length(size)
-    kind = failed.dtype
-    near, slack = ties
-    z, u, low = np.full(length, -np.inf, kind), np.zeros(length, kind), np.zeros(length, kind)
-    e, p, states = np.zeros(length, kind), np.zeros(length, kind), np.zeros(length, np.uint8)
+    dtype = failed.dtype
+    near, slack = tolerances
+    z, u, low = np.full(length, -np.inf, dtype), np.zeros(length, dtype), np.zeros(length, dtype)
+    e, p, states = np.zeros(length, dtype), np.zeros(length, dtype), np.zeros(length, np.uint8)
     spent, received = np.zeros(length), np.zeros(length)
     for place in range(begin, end):
         group = groups[place]
@@ -142,8 +142,8 @@ def _backward_groups(
     scan = len(loosened) > 0
     size, steps = gradient.shape[1], len(gradient) // len(loosened) if scan else 1
     length = padded_length(size)
-    kind, zero = weights.dtype, weights.dtype.type(0.0)
-    g, p, states = np.zeros(length, kind), np.zeros(length, kind), np.zeros(length, np.uint8)
+    dtype, zero = weights.dtype, weights.dtype.type(0.0)
+    g, p, states = np.zeros(length, dtype), np.zeros(length, dtype), np.zeros(length, np.uint8)
     shared = np.zeros(size)
     for group in range(begin, end):
         first = group * heads
