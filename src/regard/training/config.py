@@ -27,7 +27,8 @@ class RunOptions:
     )
     seed: int = option(
         default=1,
-        help="Random seed of the initial weights, the order of the data, dropout and masked positions.",
+        help="Random seed of the initial weights, the order of the data, dropout and, in pre-training, "
+        "masked positions.",
         ge=0,
         le=2**32 - 1,
     )

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn import metrics
 
 from regard.errors import DataError, UsageError
 from regard.extensions.check.base import PairScores
@@ -50,7 +51,6 @@ def test_equal_scores_are_in_random_order() -> None:
 
 @given(rows=st.lists(st.tuples(st.booleans(), st.integers(0, 5)), min_size=2, max_size=40))
 def test_measures_equal_those_of_scikit_learn(rows) -> None:
-    metrics = pytest.importorskip("sklearn.metrics")
     labels, scores = np.array([one for one, _ in rows]), np.array([float(one) for _, one in rows])
     found = sentence_scores(labels, scores, 2)
     if not 0 < labels.sum() < len(labels):
