@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from regard.extensions.check.result import CheckedSentence, CoverageCheck
+from regard.extensions.check.result import CoverageCheck
+from regard.extensions.check.sentences import CheckedSentence
 
 __all__ = ["TEXTS", "made_check", "spans"]
 

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from regard.extensions.check.evaluation import CoverageEvaluation as CoverageEvaluation
     from regard.extensions.check.report import ReportCheck as ReportCheck
     from regard.extensions.check.report import check_report as check_report
-    from regard.extensions.check.result import CheckedSentence as CheckedSentence
     from regard.extensions.check.result import CoverageCheck as CoverageCheck
+    from regard.extensions.check.sentences import CheckedSentence as CheckedSentence
     from regard.generation.config import Sampling
     from regard.generation.repair import Repair
     from regard.generation.reranking import MBR

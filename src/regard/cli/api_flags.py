@@ -46,6 +46,7 @@ _RANGES = {
     "num_bootstrap_samples": (2, 1_000_000),
     "num_sentences": (0, 1_000_000_000),
     "threshold": (0, 1),
+    "fail_on": (0, 1),
     "slack": (0, 99),
 }
 """The ranges of numbers that are parameters of functions; option classes check their fields."""

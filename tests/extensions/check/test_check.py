@@ -43,7 +43,7 @@ def damaged(model) -> regard.CorruptedText:
 )
 def test_detectors_find_synthetic_errors(model, damaged, detector, error, least) -> None:
     found = regard.check(damaged.sources, damaged.translations, detector, checker=model, num_threads=1)
-    assert found.evaluate(damaged.labels, num_bootstrap_samples=10).estimate(error, "auroc").value > least
+    assert found.evaluate(damaged.labels, num_bootstrap_samples=10).scores[error]["auroc"].value > least
     for one in found.sentences:
         assert all(0 <= value <= 1 for value in one.probabilities.values())
         for words, spans in ((one.words(kind), one.word_spans(kind)) for kind in ERRORS):
@@ -102,7 +102,7 @@ def test_detectors_without_a_model_work_without_training_text() -> None:
 
 def test_wrong_and_missing_inputs_are_named(tmp_path, model) -> None:
     with pytest.raises(UsageError, match="--train SOURCE TARGET or --checker DIR"):
-        regard.check(["a"], ["b"])
+        regard.check(["a"], ["b"], "combined")
     with pytest.raises(UsageError, match="detector 'magic': expected one of"):
         regard.check(["a"], ["b"], "magic", training=(["a"], ["b"]))
     (tmp_path / "s").write_text("a\nb\n")

@@ -10,7 +10,7 @@ from command_runs import run
 
 from regard.extensions.check.base import SentenceError
 from regard.extensions.check.command import _marked
-from regard.extensions.check.result import CheckedSentence
+from regard.extensions.check.sentences import CheckedSentence
 
 GERMAN = ["Ein Hund schläft.", "Zwei Männer spielen.", "Die Frau liest."] * 8
 ENGLISH = ["A dog is sleeping.", "Two men are playing.", "The woman is reading."] * 8
@@ -57,8 +57,8 @@ def test_quotation_marks_do_not_swallow_rows_of_the_table(texts) -> None:
 def test_corrupted_text_is_evaluated_by_its_labels(texts) -> None:
     run(*"corrupt de en --kinds repetition --rate 0.5 -o new --labels-output labels".split())
     shown = run(*"check de new --detector repetition --labels labels".split()).stdout
-    rows = [line.split("\t") for line in shown.splitlines() if line.startswith("sentence\trepetition")]
-    assert rows[0][4] == "auroc" and float(rows[0][5]) > 0.9
+    rows = [line.split("\t") for line in shown.splitlines() if line.startswith("repetition\t")]
+    assert rows[0][3] == "auroc" and float(rows[0][4]) > 0.9
 
 
 def test_files_are_written_before_a_reader_of_the_text_ends(texts, monkeypatch) -> None:

@@ -13,12 +13,11 @@ from regard.extensions.check.base import PairScores
 from regard.extensions.check.evaluation import (
     CoverageEvaluation,
     LineLabels,
-    labeled_words,
     read_labels,
     sentence_scores,
-    word_scores,
 )
-from regard.extensions.check.result import CheckedSentence, CoverageCheck, marked_spans
+from regard.extensions.check.result import CoverageCheck
+from regard.extensions.check.sentences import CheckedSentence, marked_spans
 
 TEXTS = [("Ein Hund", "A dog dog"), ("Zwei", "Two"), ("Drei Katzen", "Three"), ("Vier", "Four birds")]
 
@@ -33,20 +32,12 @@ def omissions(*values: float) -> CoverageCheck:
     return checked([PairScores({"omission": value}) for value in values])
 
 
-def test_measures_of_a_ranking_by_hand() -> None:
-    # Of the four pairs of a positive and a negative, three are in order. The positives stand at 1 and 3.
-    found = sentence_scores(np.array([True, False, True, False]), np.array([0.9, 0.8, 0.7, 0.1]), 10)
-    assert found["auroc"].value == pytest.approx(3 / 4)
-    assert found["average_precision"].value == pytest.approx((1 + 2 / 3) / 2)
-    # 10 % of four sentences is rounded up to one.
-    assert (found["precision_at_10"].value, found["recall_at_10"].value) == (1.0, 0.5)
-
-
 def test_equal_scores_are_in_random_order() -> None:
     found = sentence_scores(np.array([True] + [False] * 9), np.zeros(10), 10)
     assert found["auroc"].value == 0.5
     assert found["average_precision"].value == pytest.approx(0.1)
-    assert found["precision_at_10"].value == pytest.approx(0.1)
+    # 10 % of ten sentences is one.
+    assert found["precision_at_10"].value == found["recall_at_10"].value == pytest.approx(0.1)
 
 
 @given(rows=st.lists(st.tuples(st.booleans(), st.integers(0, 5)), min_size=2, max_size=40))
@@ -72,15 +63,6 @@ def test_interval_covers_the_spread_of_the_measure() -> None:
     q1, q2 = a / (2 - a), 2 * a * a / (1 + a)
     error = np.sqrt((a * (1 - a) + (n - 1) * (q1 - a * a) + (m - 1) * (q2 - a * a)) / (n * m))
     assert found.high - found.low == pytest.approx(2 * 1.96 * error, rel=0.25)
-
-
-def test_measures_of_words_by_hand() -> None:
-    labels = [np.array([True, False, True]), np.array([False])]
-    scores = [np.array([0.9, 0.6, 0.2]), np.array([0.5])]
-    found = word_scores(labels, scores, 0.5, 10)
-    # Three words are found, one of them correctly, and one of two affected words is found.
-    assert [found[name].value for name in ("precision", "recall", "f1")] == pytest.approx([1 / 3, 1 / 2, 0.4])
-    assert word_scores([np.array([False])], [np.array([0.1])], 0.5, 10)["f1"].value == 0
 
 
 def test_labels_survive_their_file(tmp_path) -> None:
@@ -115,22 +97,14 @@ def test_wrong_labels_are_refused_with_their_line(tmp_path, text, message) -> No
         omissions(0.1, 0.2).evaluate(path)
 
 
-def test_words_are_labeled_if_a_span_overlaps_them() -> None:
-    words = [(0, 3), (4, 8), (8, 9)]
-    assert labeled_words(words, [(2, 5)]).tolist() == [True, True, False]
-    assert labeled_words(words, [(3, 4)]).tolist() == [False] * 3
-    assert labeled_words([], [(0, 1)]).tolist() == []
-
-
 def test_evaluation_uses_labeled_lines_only() -> None:
     labels = [LineLabels(1, {"omission": True}), LineLabels(3, {"omission": False, "addition": True})]
     found = omissions(0.9, 0.99, 0.1, 0.0).evaluate(labels, num_bootstrap_samples=5)
     assert isinstance(found, CoverageEvaluation)
-    assert found.counts == {("sentence", "omission"): (2, 1)}
-    assert found.estimate("omission", "auroc").value == 1.0
+    assert found.counts == {"omission": (2, 1)}
+    assert found.scores["omission"]["auroc"].value == 1.0
     assert found.to_dict()["scores"][0]["num_labeled"] == 2
-    with pytest.raises(KeyError):
-        found.estimate("addition", "auroc")
+    assert "addition" not in found.scores
     with pytest.raises(UsageError, match="at least 2"):
         omissions(0.9).evaluate(labels, num_bootstrap_samples=1)
 
@@ -139,14 +113,6 @@ def test_undefined_measure_is_null_in_json() -> None:
     found = omissions(0.9, 0.1).evaluate([LineLabels(1, {"omission": False})], num_bootstrap_samples=5)
     assert found.to_dict()["scores"][0]["value"] is None
     assert "AUROC" in repr(found)
-
-
-def test_words_are_compared_with_labels() -> None:
-    scores = PairScores({"repetition": 0.8}, {"repetition": np.array([0.0, 0.1, 0.9])})
-    labels = [LineLabels(1, {}, {"repetition": ((6, 9),)})]
-    found = checked([scores]).evaluate(labels, num_bootstrap_samples=5)
-    assert found.counts == {("word", "repetition"): (3, 1)}
-    assert found.estimate("repetition", "f1", "word").value == 1.0
 
 
 def test_spans_join_neighbors_and_name_the_most_probable_word() -> None:

@@ -4,7 +4,7 @@ from regard.config.extensions import Extension
 
 EXTENSION = Extension(
     names={
-        "CheckedSentence": "regard.extensions.check.result",
+        "CheckedSentence": "regard.extensions.check.sentences",
         "CorruptedText": "regard.extensions.check.corrupt",
         "CoverageCheck": "regard.extensions.check.result",
         "CoverageEvaluation": "regard.extensions.check.evaluation",

@@ -6,20 +6,28 @@ check.worst(3)  # the sentences with the highest probabilities
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import islice
 from pathlib import Path
 from typing import Self
 
-from regard.api.arguments import TextSource, read_parallel
+from regard.api.arguments import TextSource, check_texts, read_parallel
 from regard.errors import UsageError
-from regard.extensions.check.base import DETECTORS, ERRORS, WordPair, build_detector, split_pairs
+from regard.extensions.check.base import DETECTORS, ERRORS, Detector, WordPair, build_detector, split_pairs
 from regard.extensions.check.detectors import apply_note, find_note
 from regard.extensions.check.model import ErrorModel
 from regard.extensions.check.model_files import check_model_dir, load_coverage_model, save_coverage_model
-from regard.extensions.check.result import CheckedSentence, CoverageCheck
+from regard.extensions.check.result import CoverageCheck
+from regard.extensions.check.sentences import CheckedSentence
 from regard.generation.reranking import CoverageJudgment
+
+_BLOCK_PAIRS = 1_000
+_RULES_ONLY = (
+    "checked by length and repetition only: with good translations to learn from (--train SOURCE TARGET), "
+    "single omitted and added words and unrelated translations are found as well"
+)
 
 
 @dataclass(frozen=True)
@@ -71,6 +79,17 @@ class CoverageModel:
         """
         save_coverage_model(self.model, directory)
 
+    def check_pairs(self, pairs: Iterable[tuple[str, str]]) -> Iterator[CheckedSentence]:
+        """Check a text of any size: yield the results in order, block by block, in constant memory.
+
+        Args:
+            pairs: Source sentences with their translations, such as the lines of a file that is being read.
+
+        Raises:
+            UsageError: if an item is not a string.
+        """
+        return check_pairs(pairs, checker=self)
+
     def judge(self, sources: Sequence[str], translations: Sequence[str]) -> list[CoverageJudgment]:
         """Return the coverage errors of each translation."""
         pairs = split_pairs(sources, translations)
@@ -89,7 +108,7 @@ class CoverageModel:
 def check(
     sources: TextSource,
     translations: TextSource,
-    detector: str = "combined",
+    detector: str | None = None,
     *,
     checker: CoverageModel | Path | str | None = None,
     training: tuple[TextSource, TextSource] | None = None,
@@ -103,8 +122,9 @@ def check(
         sources: Source text, plain or compressed.
         translations: Translations, one line per source line. A pair with a side of more than 1,000 words is
             not checked, and has a note.
-        detector: Detector: combined (calibrated probabilities of all errors), length, repetition, or one of a
-            plugin. length and repetition need no model.
+        detector: Detector: combined (calibrated probabilities of all errors), rules (length and repetition
+            together), length, repetition, or one of a plugin. Only combined needs a model. Default: combined
+            with a checker or training text, otherwise rules.
         checker: Directory of a model of good translations (`regard check --save-checker`), or the model.
         training: Source text and good translations on which a model is trained, best several thousand lines.
         save_checker: Directory in which to save the trained model.
@@ -123,7 +143,10 @@ def check(
         check_model_dir(Path(save_checker))
     parallel = read_parallel(sources, translations, ("sources", "translations"))
     lines = parallel[0].lines, parallel[1].lines
-    pairs = split_pairs(*lines)
+    if detector is None:
+        detector = "rules" if training is None and checker is None else "combined"
+        if detector == "rules":
+            on_message(_RULES_ONLY)
     # A wrong name and a missing model are reported before a model is trained or loaded.
     if DETECTORS.get(detector) is None or (training is None and checker is None):
         build_detector(detector)
@@ -132,16 +155,54 @@ def check(
     elif training is not None:
         checker = _train(training, save_checker, num_threads, on_message)
     trained = None if checker is None else checker.model
-    usable = [WordPair((), ()) if pair.is_too_long else pair for pair in pairs]
-    scores = build_detector(detector, trained, num_threads).detect(usable)
-    sentences = []
+    sentences = _checked(build_detector(detector, trained, num_threads), lines)
+    return CoverageCheck(detector, tuple(sentences), files=(parallel[0].file, parallel[1].file))
+
+
+def check_pairs(
+    pairs: Iterable[tuple[str, str]],
+    detector: str | None = None,
+    *,
+    checker: CoverageModel | None = None,
+    num_threads: int = 0,
+) -> Iterator[CheckedSentence]:
+    """Check a text of any size: yield the results in order, block by block, in constant memory.
+
+    Args:
+        pairs: Source sentences with their translations.
+        detector: Detector, as in `check`. The usual length is that of the first block.
+        checker: A model of good translations.
+        num_threads: Number of CPU threads. Default: all available processors.
+
+    Raises:
+        UsageError: if there is no such detector, its model is missing, or an item is not a string.
+    """
+    model, threads = (None, num_threads) if checker is None else (checker.model, checker.num_threads)
+    built = build_detector(detector or ("rules" if model is None else "combined"), model, threads)
+    return _check_blocks(iter(pairs), built)
+
+
+def _check_blocks(pairs: Iterator[tuple[str, str]], detector: Detector) -> Iterator[CheckedSentence]:
+    line = 1
+    while block := list(islice(pairs, _BLOCK_PAIRS)):
+        sides = zip(*block, strict=True)
+        sources, translations = map(check_texts, sides, ("sources", "translations"))
+        yield from _checked(detector, (sources, translations), line)
+        line += len(block)
+
+
+def _checked(
+    detector: Detector, lines: tuple[Sequence[str], Sequence[str]], first_line: int = 1
+) -> Iterator[CheckedSentence]:
+    """Yield the sentences with the scores of a detector and the notes about unusual ones."""
+    pairs = split_pairs(*lines)
+    scores = detector.detect([WordPair((), ()) if pair.is_too_long else pair for pair in pairs])
     for line, (pair, source, translation, pair_scores) in enumerate(
-        zip(pairs, *lines, scores, strict=True), 1
+        zip(pairs, *lines, scores, strict=True), first_line
     ):
-        note = find_note(pair, trained)
+        note = find_note(pair, detector.model)
         pair_scores = apply_note(note, pair, pair_scores)
-        sentences.append(CheckedSentence.of(line, (source, translation), pair_scores, note))
-    return CoverageCheck(detector, tuple(sentences))
+        yield CheckedSentence.of(line, (source, translation), pair_scores, note)
 
 
 def _train(

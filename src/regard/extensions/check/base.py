@@ -157,6 +157,6 @@ def build_detector(name: str, model: Any = None, num_threads: int = 0) -> Detect
         raise UsageError(
             f"the detector {name!r} needs parallel text of good translations, or a model trained on such "
             "text: training=(sources, translations) or checker=DIR in Python, --train SOURCE TARGET or "
-            "--checker DIR on the command line. The detectors 'length' and 'repetition' need none"
+            "--checker DIR on the command line. The detectors 'rules', 'length' and 'repetition' need none"
         )
     return detector(model, num_threads)

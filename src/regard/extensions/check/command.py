@@ -1,8 +1,9 @@
 """`regard check`: errors in translations of any system, and `regard corrupt`: synthetic ones."""
 
 import json
+import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,12 +15,16 @@ from regard.cli.api_flags import ApiCall, ApiCommand
 from regard.cli.command import Writes
 from regard.cli.options import OutputOption
 from regard.cli.output import Output, open_output, print_message, write_json, write_rows, write_table
+from regard.errors import UsageError
+from regard.text.compression import remove_suffix
 
 if TYPE_CHECKING:
     from rich.text import Text
 
     from regard.extensions.check.base import CoverageError
-    from regard.extensions.check.result import CheckedSentence, CoverageCheck
+    from regard.extensions.check.findings import Finding
+    from regard.extensions.check.result import CoverageCheck
+    from regard.extensions.check.sentences import CheckedSentence
 
 
 @ApiCommand("regard.extensions.check.corrupt:corrupt", ["sources", "translations"])
@@ -71,6 +76,12 @@ class CheckOutput:
         sentence_scores: Output file for the scores of each sentence, tab-separated.
         json: Also write the results to this JSON file.
         report: Output file for an HTML page with all sentences, sorted by the probability of an error.
+        findings: Output file with one place per probable error, from `threshold` on: JSON lines, or SARIF
+            2.1.0 if its name ends in .sarif.
+        annotate: Annotate the findings in the files of a pull request, by workflow commands on stderr.
+        fail_on: Probability from which a finding lets the command end with exit status 3. Default: none does.
+        accept: Output file for the findings of this check, which `ignore` then leaves out.
+        ignore: File with accepted findings, which are neither shown nor written, and are no failure.
         labels: File with labels, which are compared with the probabilities: JSON lines as of `regard corrupt
             --labels-output`.
         num_bootstrap_samples: Number of bootstrap samples of the comparison with labels.
@@ -83,6 +94,11 @@ class CheckOutput:
     sentence_scores: Path | None = None
     json: Path | None = None
     report: Path | None = None
+    findings: Path | None = None
+    annotate: Literal["github"] | None = None
+    fail_on: float | None = None
+    accept: Path | None = None
+    ignore: Path | None = None
     labels: Path | None = None
     num_bootstrap_samples: int = 1000
     seed: int = 0
@@ -94,12 +110,13 @@ class CheckOutput:
     panels={
         "Detector": "detector checker training save_checker num_threads",
         "Output": "num_sentences error threshold sentence_scores json report",
+        "Findings": "findings annotate fail_on accept ignore",
         "Labels": "labels num_bootstrap_samples seed",
     },
     parts={"output": "regard.extensions.check.command:CheckOutput"},
     writes={
         "save_checker": Writes.DIRECTORY,
-        **dict.fromkeys(["sentence_scores", "json", "report"], Writes.FILE),
+        **dict.fromkeys(["sentence_scores", "json", "report", "findings", "accept"], Writes.FILE),
     },
 )
 def check_command(call: ApiCall) -> None:
@@ -112,22 +129,34 @@ def check_command(call: ApiCall) -> None:
 
     Example: regard check test.de system.en --train train.de train.en --save-checker checker
     """
+    from regard.extensions.check.findings import read_accepted
+
     output: CheckOutput = call.take("output")
+    if output.fail_on is not None and output.fail_on < output.threshold:
+        raise UsageError(
+            f"--fail-on {output.fail_on} is below --threshold {output.threshold}, from which findings are "
+            f"listed: set --threshold {output.fail_on}"
+        )
+    accepted = None if output.ignore is None else read_accepted(output.ignore)
     with ExitStack() as files:
         # Files are opened first, so that an unwritable one is reported before a model is trained.
         scores = output.sentence_scores
-        table = None if scores is None else files.enter_context(open_output(scores))
+        table, *written = (
+            None if path is None else files.enter_context(open_output(path))
+            for path in (scores, output.findings, output.accept)
+        )
         result: CoverageCheck = call(on_message=print_message)
         for note in result.notes:
             print_message(note)
         if output.labels is not None:
             samples = {"num_bootstrap_samples": output.num_bootstrap_samples, "seed": output.seed}
-            evaluated = result.evaluate(output.labels, threshold=output.threshold, **samples)
+            evaluated = result.evaluate(output.labels, **samples)
             result = replace(result, evaluation=evaluated)
         if table is not None:
             rows = result.rows()
             cells = ([f"{v:.4f}" if isinstance(v, float) else v for v in row.values()] for row in rows)
             write_rows(table, [list(rows[0]) if rows else ["line"], *cells])
+        findings, hidden = _write_findings(result, output, accepted, written)
     # The files come before the text, whose reader may end early (`| head`).
     write_json(output.json, result)
     if output.report is not None:
@@ -137,7 +166,7 @@ def check_command(call: ApiCall) -> None:
         written = check_report(result, output.report, name, threshold=output.threshold)
         print_message(f"wrote {written}")
     with open_output(None) as file:
-        _show(file, result, output)
+        _show(file, result, output, hidden)
         if result.evaluation is not None:
             file.write("\n")
             measures = result.evaluation.rows()
@@ -145,28 +174,72 @@ def check_command(call: ApiCall) -> None:
                 [f"{v:.4f}" if isinstance(v, float) else str(v) for v in row.values()] for row in measures
             )
             write_table(file, [list(measures[0]), *cells])
+    failing = sum(finding.probability >= (output.fail_on or 0) for finding in findings)
+    if output.fail_on is not None and failing:
+        print_message(f"{failing:,} finding{'s' * (failing > 1)} of at least {output.fail_on} (--fail-on)")
+        raise typer.Exit(3)
 
 
-def _show(file: Output, result: "CoverageCheck", output: CheckOutput) -> None:
-    """Write the summary and the worst sentences."""
+def _write_findings(
+    result: "CoverageCheck",
+    output: CheckOutput,
+    accepted: Collection[str] | None,
+    files: Sequence[Output | None],
+) -> "tuple[list[Finding], frozenset[int]]":
+    """Write the findings to the files of --findings and --accept and as annotations.
+
+    Returns:
+        The findings that are not accepted, and the lines in which all findings are.
+    """
+    from regard.extensions.check import findings as forms
+
+    findings_file, accept_file = files
+    all_findings = result.findings(output.threshold)
+    findings = forms.without_accepted(all_findings, accepted or ())
+    if accepted:
+        segments = {line[:16] for line in accepted}
+        if segments.isdisjoint(map(forms.segment_hash, result.sentences)):
+            print_message(
+                f"{output.ignore}: none of its {len(segments):,} segments is in this text: was it written "
+                "for another one?"
+            )
+    if findings_file is not None:
+        is_sarif = remove_suffix(str(output.findings)).endswith(".sarif")
+        findings_file.write(
+            forms.format_sarif(findings) if is_sarif else "".join(map(forms.json_line, findings))
+        )
+    if accept_file is not None:
+        accept_file.write(forms.accepted_lines(all_findings))
+    if output.annotate is not None:
+        for finding in findings:
+            print(forms.workflow_command(finding), file=sys.stderr)
+    lines = {finding.line for finding in all_findings} - {finding.line for finding in findings}
+    return findings, frozenset(lines)
+
+
+def _show(file: Output, result: "CoverageCheck", output: CheckOutput, hidden: Collection[int]) -> None:
+    """Write the summary and the worst sentences, without those in hidden lines."""
     from rich.console import Console
     from rich.padding import Padding
     from rich.text import Text
 
     error, threshold, num_sentences = output.error, output.threshold, output.num_sentences
-    sentences = [
+    probable = [
         sentence
-        for sentence in result.worst(num_sentences or None, error)
+        for sentence in result.worst(error=error)
         if (sentence.worst if error is None else sentence.probabilities[error]) >= threshold
+        and sentence.line not in hidden
     ]
+    sentences = probable[: num_sentences or None]
     lines = [Text(result.summary(threshold), style="bold")]
+    if hidden:
+        lines.append(Text(f"The findings in {len(hidden):,} of them are accepted (--ignore)."))
     for sentence in sentences:
         lines += [Text(), *_sentence(sentence, threshold)]
-    rest = sum(sentence.worst >= threshold for sentence in result.sentences) - len(sentences)
-    if error is None and rest > 0 and num_sentences:
+    if more := len(probable) - len(sentences):
         lines += [
             Text(),
-            Text(f"{rest:,} more: see --num-sentences, --sentence-scores and --json", style="dim"),
+            Text(f"{more:,} more: see --num-sentences, --sentence-scores and --json", style="dim"),
         ]
     console = Console(highlight=False, markup=False)
     for line in lines:
@@ -201,7 +274,7 @@ def _marked(one: "CheckedSentence", errors: "Sequence[CoverageError]", text: str
     """Return a text with brackets around the affected words."""
     from rich.text import Text
 
-    from regard.extensions.check.result import MARKS, marked_spans
+    from regard.extensions.check.sentences import MARKS, marked_spans
 
     # The brackets are inserted from the end, so that places stay valid.
     spans: list[tuple[int, int, CoverageError, bool]] = sorted(

@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from jaxtyping import Float
@@ -43,18 +43,23 @@ _SCRIPTS = ((re.compile("[\u3400-\u9fff\uf900-\ufaff]"), 3.0), (re.compile("[\ua
 class LengthDetector(Detector):
     """The length of the translation, compared with the length that is usual for such a source.
 
-    The lengths of the text itself are the usual ones, and for fewer than 20 pairs, equal lengths, where a
-    character of Chinese or Japanese counts for several letters. The score is the probability of an error by
+    The lengths of the text itself are the usual ones (of the first block, if the text comes in blocks), and
+    for fewer than 20 pairs, equal lengths, where a character of Chinese or Japanese counts for several
+    letters. The score is the probability of an error by
     Bayes' rule, if lengths are normally distributed, an omission or addition changes the length by two
     standard deviations, and one sentence in ten has one.
     """
+
+    _usual: LengthModel | None = None
 
     def detect(self, pairs: Sequence[WordPair]) -> list[PairScores]:
         """Return the scores of each pair."""
         if not pairs:
             return []
-        if len(pairs) >= _MIN_PAIRS:
-            excess = LengthModel.fit(pairs).excess(pairs)
+        if self._usual is None and len(pairs) >= _MIN_PAIRS:
+            self._usual = LengthModel.fit(pairs)
+        if self._usual is not None:
+            excess = self._usual.excess(pairs)
         else:
             # The number of letters of an alphabet that the words correspond to, plus 1.
             sizes = np.ones((len(pairs), 2))
@@ -111,6 +116,24 @@ def _repeated_words(pair: WordPair) -> Float[np.ndarray, "T"]:
     # A source with a repetition of this size may need one in the translation.
     largest = max((size for size, _ in longest_repetitions(source)), default=0)
     return np.where(sizes <= largest, scores * _SOURCE_REPEATS, scores)
+
+
+@register_detector("rules")
+class RuleDetector(Detector):
+    """The detectors `length` and `repetition` together, which need no model."""
+
+    def __init__(self, model: Any = None, num_threads: int = 0) -> None:
+        """Build both detectors."""
+        super().__init__(model, num_threads)
+        self.parts = LengthDetector(), RepetitionDetector()
+
+    def detect(self, pairs: Sequence[WordPair]) -> list[PairScores]:
+        """Return the scores of each pair."""
+        lengths, repetitions = (part.detect(pairs) for part in self.parts)
+        return [
+            PairScores({**length.sentence, **repetition.sentence}, repetition.words)
+            for length, repetition in zip(lengths, repetitions, strict=True)
+        ]
 
 
 Note = Literal[

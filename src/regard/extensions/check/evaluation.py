@@ -9,13 +9,13 @@ An error without a label in a line is unknown there, and the line does not count
 
 A detector ranks sentences, and a reader examines the first ones. Hence the measures of sentences are the
 area under the ROC curve (AUROC), average precision, and precision and recall of the first 1, 5 and 10 %
-(the budget). Words count as found from a threshold on.
+(the budget).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, get_args
+from typing import Annotated, Any, ClassVar, get_args
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -24,7 +24,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from regard.config.results import Result, json_value
 from regard.errors import DataError
 from regard.extensions.check.base import CoverageError, SentenceError
-from regard.metrics.base import Estimate, bootstrap
+from regard.metrics.base import Estimate
 from regard.text.corpus import read_lines
 from regard.text.reading import InvalidJsonError, parse_json
 
@@ -149,94 +149,48 @@ def check_labels(labels: Sequence[LineLabels], lengths: Sequence[tuple[int, int]
                     )
 
 
-def labeled_words(words: Sequence[Span], spans: Iterable[Span]) -> np.ndarray:
-    """Return for each word, given by its span, whether labeled spans of characters overlap with it."""
-    labeled = np.zeros(len(words), dtype=bool)
-    if not len(words):
-        return labeled
-    starts, ends = np.array(words, dtype=np.int64).T
-    for first, last in spans:
-        labeled |= (starts < last) & (ends > first)
-    return labeled
-
-
-@dataclass(frozen=True)
-class CoverageScore:
-    """One measure of the scores for one error.
-
-    Attributes:
-        level: Whether sentences or words are compared.
-        error: The error.
-        metric: Name of the measure, such as `auroc`, `average_precision` or `precision_at_5`.
-        estimate: Its value from 0 to 1 with a 95 % bootstrap interval over sentences. NaN if it is undefined,
-            as the AUROC of a text without errors.
-    """
-
-    level: Literal["sentence", "word"]
-    error: SentenceError
-    metric: str
-    estimate: Estimate
-
-
 @dataclass(frozen=True)
 class CoverageEvaluation(Result):
     """Agreement of a detector with labels.
 
     Attributes:
         detector: Name of the detector.
-        scores: All measures.
-        counts: For each level and error, the numbers of labeled sentences or words and of those with the
-            error.
-        threshold: Score from which a word counts as found.
+        counts: For each error, the numbers of labeled sentences and of those with the error.
+        scores: For each error, measures from 0 to 1 by name, such as `auroc`, `average_precision` and
+            `precision_at_5`, with 95 % bootstrap intervals over sentences. NaN if undefined, as the AUROC of
+            a text without errors.
     """
 
     schema: ClassVar[str] = "coverage_evaluation"
 
     detector: str
-    scores: tuple[CoverageScore, ...]
-    counts: Mapping[tuple[str, SentenceError], tuple[int, int]]
-    threshold: float
-
-    def estimate(self, error: SentenceError, metric: str, level: str = "sentence") -> Estimate:
-        """Return a measure with its interval.
-
-        Raises:
-            KeyError: if there is no such measure, because the error is not labeled or not detected.
-        """
-        for score in self.scores:
-            if (score.error, score.metric, score.level) == (error, metric, level):
-                return score.estimate
-        raise KeyError((level, error, metric))
+    counts: Mapping[SentenceError, tuple[int, int]]
+    scores: Mapping[SentenceError, Mapping[str, Estimate]]
 
     def to_data(self) -> dict[str, Any]:
         """Return the fields as JSON values."""
-        rows = [json_value(row) for row in self.rows()]
-        return {"detector": self.detector, "threshold": self.threshold, "scores": rows}
+        return {"detector": self.detector, "scores": [json_value(row) for row in self.rows()]}
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return one row per measure: level, error, numbers of labels, name, value and interval."""
+        """Return one row per measure: error, numbers of labels, name, value and interval."""
         return [
             {
-                "level": score.level,
-                "error": score.error,
-                "num_labeled": self.counts[score.level, score.error][0],
-                "num_errors": self.counts[score.level, score.error][1],
-                "metric": score.metric,
-                "value": score.estimate.value,
-                "low": score.estimate.low,
-                "high": score.estimate.high,
+                "error": error,
+                "num_labeled": self.counts[error][0],
+                "num_errors": self.counts[error][1],
+                "metric": metric,
+                "value": estimate.value,
+                "low": estimate.low,
+                "high": estimate.high,
             }
-            for score in self.scores
+            for error, estimates in self.scores.items()
+            for metric, estimate in estimates.items()
         ]
 
     def __repr__(self) -> str:
         """Return the AUROC of each error."""
-        aurocs = ", ".join(
-            f"{score.error} {score.estimate.value:.3f}"
-            for score in self.scores
-            if score.metric == "auroc" and score.level == "sentence"
-        )
-        return f"CoverageEvaluation(detector={self.detector!r}, AUROC: {aurocs or 'no labels'})"
+        aurocs = ", ".join(f"{error} {scores['auroc'].value:.3f}" for error, scores in self.scores.items())
+        return f"CoverageEvaluation(detector={self.detector!r}, AUROC: {aurocs})"
 
 
 def sentence_scores(
@@ -301,40 +255,3 @@ def _measures(labels: np.ndarray, scores: np.ndarray, counts: Float[np.ndarray, 
             inside = np.where(group > 0, hits * covered / group, 0.0).sum(axis=1)
             columns += [inside / size, inside / positive[:, 0]]
     return np.stack(columns, axis=1)
-
-
-def word_scores(
-    labels: Sequence[Bool[np.ndarray, "_"]],
-    scores: Sequence[Float[np.ndarray, "_"]],
-    threshold: float,
-    resamples: int = 1000,
-    seed: int = 0,
-) -> dict[str, Estimate]:
-    """Return precision, recall and F1 of the words whose score reaches a threshold.
-
-    Args:
-        labels: For each sentence, whether each of its words is affected.
-        scores: The scores of the words.
-        threshold: The threshold.
-        resamples: Number of bootstrap samples.
-        seed: Random seed of the bootstrap.
-    """
-    rows = np.array(
-        [
-            [(affected & (score >= threshold)).sum(), (score >= threshold).sum(), affected.sum()]
-            for affected, score in zip(labels, scores, strict=True)
-        ],
-        dtype=np.float64,
-    )
-
-    def ratio(above: int, *below: int) -> Any:
-        def aggregate(summed: np.ndarray) -> np.ndarray:
-            # No word found, or none affected: the share of correct ones is 0 rather than undefined.
-            size = summed[:, list(below)].sum(axis=1)
-            hits = len(below) * summed[:, above]
-            return np.divide(hits, size, out=np.zeros_like(size), where=size > 0)
-
-        return aggregate
-
-    aggregates = {"precision": ratio(0, 1), "recall": ratio(0, 2), "f1": ratio(0, 1, 2)}
-    return {name: bootstrap(rows, measure, resamples, seed) for name, measure in aggregates.items()}

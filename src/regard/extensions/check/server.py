@@ -12,7 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from regard.extensions.check.api import CoverageModel, check
 from regard.extensions.check.base import DETECTORS, build_detector
 from regard.extensions.check.detectors import NOTES
-from regard.extensions.check.result import CheckedSentence, CoverageCheck
+from regard.extensions.check.result import CoverageCheck
+from regard.extensions.check.sentences import CheckedSentence
 from regard.extensions.serve.config import ServeConfig
 from regard.extensions.serve.dispatcher import Dispatcher, collect_answers
 from regard.extensions.serve.engine import PairJob, isolate_failures
@@ -73,6 +74,7 @@ class PairCheck(BaseModel):
     note: str | None = Field(
         description="Why the pair is no ordinary translation, by the names of the notes in `GET /models`."
     )
+    id: None = Field(description="Identifier of a segment in a file; not in answers.")
 
 
 class CheckAnswer(BaseModel):

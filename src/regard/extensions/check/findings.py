@@ -1,0 +1,245 @@
+"""Findings: the probable errors of a check as places in files, for build systems, editors and reviewers.
+
+The types are those of Multidimensional Quality Metrics (Lommel et al. 2014) and, for other tools, the values
+of `locQualityIssueType` in the Internationalization Tag Set 2.0 (W3C 2013, section 8.17). Findings are
+written as JSON lines, as SARIF 2.1.0 (OASIS 2020) and as workflow commands of GitHub Actions.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import quote
+
+from regard.errors import DataError
+from regard.extensions.check.base import SentenceError
+from regard.extensions.check.evaluation import WORD_KEYS
+from regard.extensions.check.sentences import THRESHOLD, CheckedSentence, marked_spans
+from regard.text.corpus import read_lines
+from regard.text.files import format_json
+from regard.version import __version__
+
+Severity = Literal["minor", "major", "critical"]
+FindingKind = SentenceError | Literal["copied"]
+TYPES: Mapping[FindingKind, tuple[str, str, str]] = {
+    "omission": ("accuracy/omission", "omission", "Probably not translated"),
+    "addition": ("accuracy/addition", "addition", "Probably added by the translation"),
+    "repetition": ("fluency/duplication", "duplication", "Probably repeated"),
+    "unrelated": ("accuracy/mistranslation", "mistranslation", "Probably unrelated to the source"),
+    "copied": ("accuracy/untranslated", "untranslated", "Probably a copy of the source"),
+}
+"""The types of findings by MQM and by ITS, and the beginning of their message."""
+_MAJOR_PROBABILITY, _MAJOR_WORDS = 0.8, 3
+_CRITICAL_SHARE = 0.5
+_MAX_QUOTED = 80  # characters of the text in a message
+_LEVELS: Mapping[Severity, tuple[str, str]] = {
+    "critical": ("error", "error"),
+    "major": ("warning", "warning"),
+    "minor": ("note", "notice"),
+}
+"""The levels of the severities in SARIF and in GitHub Actions."""
+_HEADER = "# Findings accepted with `regard check --accept`: hash of the segment, type"
+_ACCEPTED = re.compile("[0-9a-f]{16} [a-z]+/[a-z]+")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A probable error in one place.
+
+    Attributes:
+        file: The file of the side; None for a list of sentences.
+        id: The identifier of the segment in its file, if it has one.
+        line: Number of the line, from 1.
+        side: The side of the affected text: the source for omissions.
+        start: First character of the affected text in its line, from 0, in code points.
+        end: The character after its last.
+        text: The affected text. The whole sentence if the detector judges sentences only.
+        message: The probable error in words.
+        type: The type of the error by MQM, such as `accuracy/omission`.
+        its_type: Its `locQualityIssueType`, such as `omission`.
+        severity: critical for a translation that is unrelated, empty or copied, and for an omission or
+            addition of at least half of the words; otherwise major from a probability of 0.8 or from three
+            words on; otherwise minor.
+        probability: The probability that the sentence has such an error.
+        segment: The first 16 hexadecimal digits of the SHA-256 of both sides, the same in every file.
+    """
+
+    file: str | None
+    id: str | None
+    line: int
+    side: Literal["source", "target"]
+    start: int
+    end: int
+    text: str
+    message: str
+    type: str
+    its_type: str
+    severity: Severity
+    probability: float
+    segment: str
+
+
+def segment_hash(sentence: CheckedSentence) -> str:
+    """Return the hash by which accepted findings are recognized."""
+    return sha256(f"{sentence.source}\n{sentence.translation}".encode()).hexdigest()[:16]
+
+
+def find_errors(
+    sentence: CheckedSentence,
+    threshold: float = THRESHOLD,
+    files: tuple[str | None, str | None] = (None, None),
+) -> Iterator[Finding]:
+    """Yield the findings of a sentence: the errors whose probability reaches a threshold, once per place.
+
+    Args:
+        sentence: The sentence.
+        threshold: The threshold, from 0 to 1.
+        files: The files of the source and of the translation.
+    """
+    probable = {error: value for error, value in sentence.probabilities.items() if value >= threshold}
+    # A copied or unrelated translation omits and adds everything, which is one error.
+    if sentence.note == "copied" and "omission" in probable:
+        yield _finding(sentence, files, "copied", None, probable["omission"])
+        probable = {}
+    elif "unrelated" in probable:
+        yield _finding(sentence, files, "unrelated", None, probable["unrelated"])
+        probable = {error: value for error, value in probable.items() if error == "repetition"}
+    for error in WORD_KEYS:
+        if error in probable:
+            spans = [(first, last) for first, last, _ in marked_spans(sentence, error, threshold)]
+            for span in spans or [None]:
+                yield _finding(sentence, files, error, span, probable[error])
+
+
+def _finding(
+    sentence: CheckedSentence,
+    files: tuple[str | None, str | None],
+    kind: FindingKind,
+    span: tuple[int, int] | None,
+    probability: float,
+) -> Finding:
+    """Return a finding in a span of characters; in the whole sentence if the affected words are unknown."""
+    is_source = kind == "omission"
+    text = sentence.source if is_source else sentence.translation
+    words = sentence.source_words if is_source else sentence.target_words
+    start, end = span or (0, len(text))
+    size = 0 if span is None else sum(start <= first < end for first, _ in words)
+    is_whole = kind in ("copied", "unrelated") or sentence.note in ("empty_source", "empty_translation")
+    severity: Severity = "minor"
+    if is_whole or (kind != "repetition" and size and size >= _CRITICAL_SHARE * len(words)):
+        severity = "critical"
+    elif probability >= _MAJOR_PROBABILITY or size >= _MAJOR_WORDS:
+        severity = "major"
+    mqm, its, message = TYPES[kind]
+    quoted = text[start:end] if end - start <= _MAX_QUOTED else f"{text[start : start + _MAX_QUOTED]}..."
+    return Finding(
+        files[not is_source],
+        sentence.id,
+        sentence.line,
+        "source" if is_source else "target",
+        *(start, end, text[start:end]),
+        f"{message}{'' if span or is_whole else ', in part'}: {quoted or '(empty)'}",
+        *(mqm, its, severity),
+        round(probability, 4),
+        segment_hash(sentence),
+    )
+
+
+def accepted_lines(findings: Iterable[Finding]) -> str:
+    """Return the content of a file of accepted findings: the hash of a segment and a type per line."""
+    return "\n".join([_HEADER, *sorted({_key(each) for each in findings}), ""])
+
+
+def read_accepted(path: Path | str) -> frozenset[str]:
+    """Read a file of accepted findings.
+
+    Raises:
+        DataError: if the file cannot be read, or a line has another form; names the line.
+    """
+    accepted = set()
+    for number, line in enumerate(read_lines(path), 1):
+        if line.startswith("#"):
+            continue
+        if not _ACCEPTED.fullmatch(line):
+            raise DataError(
+                f"{path}:{number}: not a finding as `regard check --accept` writes it: 16 hexadecimal digits "
+                "and a type such as accuracy/omission"
+            )
+        accepted.add(line)
+    return frozenset(accepted)
+
+
+def without_accepted(findings: Iterable[Finding], accepted: Collection[str]) -> list[Finding]:
+    """Return the findings that are not among the accepted ones of `read_accepted`."""
+    return [finding for finding in findings if _key(finding) not in accepted]
+
+
+def _key(finding: Finding) -> str:
+    return f"{finding.segment} {finding.type}"
+
+
+def json_line(finding: Finding) -> str:
+    """Return a finding as a line of JSON."""
+    return f"{format_json(asdict(finding))}\n"
+
+
+def format_sarif(findings: Iterable[Finding]) -> str:
+    """Return findings as a SARIF 2.1.0 log.
+
+    Columns count code points. A finding without a file has no location.
+    """
+    rules = [
+        {"id": mqm, "shortDescription": {"text": message}, "properties": {"locQualityIssueType": its}}
+        for mqm, its, message in TYPES.values()
+    ]
+    driver = {"name": "regard check", "version": __version__, "rules": rules}
+    run = {
+        "tool": {"driver": driver},
+        "columnKind": "unicodeCodePoints",
+        "results": [_sarif_result(each) for each in findings],
+    }
+    return f"{format_json({'version': '2.1.0', 'runs': [run]}, 2)}\n"
+
+
+def _sarif_result(finding: Finding) -> dict[str, Any]:
+    """Return a finding as a SARIF result; its rank is the probability in percent."""
+    locations = []
+    if finding.file is not None:
+        path = Path(finding.file)
+        uri = path.as_uri() if path.is_absolute() else quote(path.as_posix())
+        region = {
+            "startLine": finding.line,
+            "startColumn": finding.start + 1,
+            "endColumn": finding.end + 1,
+            "snippet": {"text": finding.text},
+        }
+        locations = [{"physicalLocation": {"artifactLocation": {"uri": uri}, "region": region}}]
+    return {
+        "ruleId": finding.type,
+        "level": _LEVELS[finding.severity][0],
+        "message": {"text": finding.message},
+        "locations": locations,
+        "rank": round(100 * finding.probability, 2),
+        "partialFingerprints": {"segment/v1": finding.segment},
+        "properties": {"severity": finding.severity, "side": finding.side, "id": finding.id},
+    }
+
+
+def workflow_command(finding: Finding) -> str:
+    """Return the workflow command of GitHub Actions that annotates the place of a finding, as one line."""
+    title = f"{finding.type} {finding.probability:.2f}"
+    last = max(finding.start + 1, finding.end)
+    place = f"line={finding.line},col={finding.start + 1},endColumn={last},title={_escape(title)}"
+    if finding.file is not None:
+        place = f"file={_escape(finding.file)},{place}"
+    return f"::{_LEVELS[finding.severity][1]} {place}::{_escape(finding.message, ':,')}"
+
+
+def _escape(text: str, kept: str = "") -> str:
+    """Return a text with the escapes of the toolkit of GitHub Actions; a message may contain : and ,."""
+    for mark in "%\r\n:,":
+        if mark not in kept:
+            text = text.replace(mark, f"%{ord(mark):02X}")
+    return text

@@ -1,0 +1,111 @@
+"""The result of a check for one sentence: the probabilities of its errors and the affected words."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+from jaxtyping import Float
+
+from regard.extensions.check.base import CoverageError, PairScores, SentenceError
+from regard.extensions.check.detectors import Note
+from regard.extensions.check.evaluation import WORD_KEYS
+from regard.text.words import word_spans
+
+THRESHOLD = 0.5
+"""The probability from which an error is shown by default."""
+MARKS: Mapping[CoverageError, tuple[str, str]] = {
+    "omission": ("[", "]"),
+    "addition": ("{", "}"),
+    "repetition": ("<", ">"),
+}
+"""The brackets around omitted, added and repeated words in text."""
+
+
+@dataclass(frozen=True)
+class CheckedSentence:
+    """A translation and its probable errors.
+
+    Attributes:
+        line: Number of the line, from 1.
+        source: The source sentence.
+        translation: Its translation.
+        source_words: First character of each source word and the one after its last.
+        target_words: The same of the translation.
+        probabilities: For each error that the detector finds, the probability that the sentence has it, or
+            the score of a detector that gives no probabilities.
+        omitted: For each source word, the probability that the translation omits it. Empty if the detector
+            judges sentences only.
+        added: For each target word, the probability that it translates nothing in the source.
+        repeated: For each target word, the probability that it is an incorrect repetition.
+        note: Why the sentence is no ordinary translation, one of the names in `NOTES`, or None.
+        id: The identifier of the segment in its file, if it has one.
+    """
+
+    line: int
+    source: str
+    translation: str
+    source_words: tuple[tuple[int, int], ...]
+    target_words: tuple[tuple[int, int], ...]
+    probabilities: Mapping[SentenceError, float]
+    omitted: Float[np.ndarray, "S"] = field(default_factory=lambda: np.empty(0))
+    added: Float[np.ndarray, "T"] = field(default_factory=lambda: np.empty(0))
+    repeated: Float[np.ndarray, "T"] = field(default_factory=lambda: np.empty(0))
+    note: Note | None = None
+    id: str | None = None
+
+    @classmethod
+    def of(cls, line: int, texts: tuple[str, str], scores: PairScores, note: Note | None = None) -> Self:
+        """Return the sentence with the scores of a detector."""
+        omitted, added, repeated = (scores.words.get(error, np.empty(0)) for error in WORD_KEYS)
+        source, translation = (tuple(word_spans(text)) for text in texts)
+        return cls(line, *texts, source, translation, scores.sentence, omitted, added, repeated, note)
+
+    @property
+    def worst(self) -> float:
+        """The largest probability of an error."""
+        return max(self.probabilities.values(), default=0.0)
+
+    def words(self, error: CoverageError) -> Float[np.ndarray, "_"]:
+        """Return the probability of an error for each word of its side, empty if there are none."""
+        return getattr(self, WORD_KEYS[error])
+
+    def word_spans(self, error: CoverageError) -> tuple[tuple[int, int], ...]:
+        """Return the spans of the words in which an error is found."""
+        return self.source_words if error == "omission" else self.target_words
+
+    def to_data(self) -> dict[str, Any]:
+        """Return the fields as JSON values."""
+        return {
+            "line": self.line,
+            "source": self.source,
+            "translation": self.translation,
+            "source_words": [list(span) for span in self.source_words],
+            "target_words": [list(span) for span in self.target_words],
+            "probabilities": dict(self.probabilities),
+            **{name: np.round(getattr(self, name), 4).tolist() for name in WORD_KEYS.values()},
+            "note": self.note,
+            "id": self.id,
+        }
+
+
+def marked_spans(
+    sentence: CheckedSentence, error: CoverageError, threshold: float = THRESHOLD
+) -> list[tuple[int, int, bool]]:
+    """Return the text that an error probably affects: first character, the one after the last, certainty.
+
+    These are the words whose probability reaches the threshold, with neighboring words in one span. If the
+    sentence reaches the threshold but none of its words does, it is the top-scoring word, uncertain.
+    """
+    words = sentence.words(error)
+    if not len(words):
+        return []
+    spans = sentence.word_spans(error)
+    chosen = np.flatnonzero(words >= threshold)
+    certain = bool(len(chosen))
+    if not certain:
+        if sentence.probabilities.get(error, 0.0) < threshold:
+            return []
+        chosen = np.array([int(words.argmax())])
+    groups = np.split(chosen, np.flatnonzero(np.diff(chosen) > 1) + 1)
+    return [(spans[group[0]][0], spans[group[-1]][1], certain) for group in groups]

