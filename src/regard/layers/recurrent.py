@@ -25,12 +25,20 @@ CellState = tuple[Tensor, Tensor]
 """The hidden state h and the cell state c, which is in float32 or better."""
 
 
-def _fast_tanh(x: Tensor) -> Tensor:
-    """Compute tanh(x) = 2 sigmoid(2x) - 1, in less than half the time of PyTorch's tanh on a CPU.
-
-    The absolute error is as small as that of `torch.tanh`.
-    """
-    return torch.sigmoid(x + x).mul_(2).sub_(1)
+def _compute_cell(
+    from_input: Tensor, from_hidden: Tensor, cell_state: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return h and c after one step, and for the backward pass the gates and tanh(c)."""
+    # Half-precision pre-activations are added in the dtype of the cell state, float32 or better.
+    gates = from_input.to(cell_state.dtype) + from_hidden.to(cell_state.dtype)
+    width = cell_state.shape[-1]
+    # The three sigmoid gates are adjacent, so that a single call computes them all.
+    gates[..., : 3 * width].sigmoid_()
+    gates[..., 3 * width :].tanh_()
+    input_gate, forget_gate, output_gate, candidate = gates.chunk(4, dim=-1)
+    next_cell = torch.addcmul(forget_gate * cell_state, input_gate, candidate)
+    cell_tanh = torch.tanh(next_cell)
+    return (output_gate * cell_tanh).to(from_hidden.dtype), next_cell, gates, cell_tanh
 
 
 class _LstmCell(torch.autograd.Function):
@@ -38,35 +46,33 @@ class _LstmCell(torch.autograd.Function):
     def forward(
         ctx: Any, from_input: Tensor, from_hidden: Tensor, cell_state: Tensor
     ) -> tuple[Tensor, Tensor]:
-        # Half-precision pre-activations are added in the dtype of the cell state, float32 or better.
-        gates = from_input.to(cell_state.dtype) + from_hidden.to(cell_state.dtype)
-        width = cell_state.shape[-1]
-        # The three sigmoid gates are adjacent, so that a single call computes them all.
-        sigmoids = torch.sigmoid(gates[..., : 3 * width])
-        candidate = _fast_tanh(gates[..., 3 * width :])
-        input_gate, forget_gate, output_gate = sigmoids.chunk(3, dim=-1)
-        next_cell = torch.addcmul(forget_gate * cell_state, input_gate, candidate)
-        cell_tanh = _fast_tanh(next_cell)
-        ctx.save_for_backward(sigmoids, candidate, cell_state, cell_tanh)
-        return (output_gate * cell_tanh).to(from_hidden.dtype), next_cell
+        hidden, next_cell, gates, cell_tanh = _compute_cell(from_input, from_hidden, cell_state)
+        ctx.save_for_backward(gates, cell_state, cell_tanh)
+        return hidden, next_cell
 
     @staticmethod
     @first_order
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        sigmoids, candidate, cell_state, cell_tanh = ctx.saved_tensors
-        input_gate, forget_gate, output_gate = sigmoids.chunk(3, dim=-1)
-        width, dtype = cell_state.shape[-1], cell_state.dtype
-        grad_hidden, grad_cell = grads[0].to(dtype), grads[1]
-        # The cell state affects the loss through the next cell state and through the hidden state.
-        total = grad_cell + grad_hidden * output_gate * (1 - cell_tanh * cell_tanh)
-        gates = torch.empty((*cell_state.shape[:-1], 4 * width), dtype=dtype, device=cell_state.device)
-        torch.mul(total, candidate, out=gates[..., :width])
-        torch.mul(total, cell_state, out=gates[..., width : 2 * width])
-        torch.mul(grad_hidden, cell_tanh, out=gates[..., 2 * width : 3 * width])
-        gates[..., : 3 * width] *= sigmoids * (1 - sigmoids)  # derivative of the three sigmoids at once
-        torch.mul(total * input_gate, 1 - candidate * candidate, out=gates[..., 3 * width :])
-        by_gates = gates.to(grads[0].dtype)
-        return by_gates, by_gates, total * forget_gate
+        gates, cell_state, cell_tanh = ctx.saved_tensors
+        input_gate, forget_gate, output_gate, candidate = gates.chunk(4, dim=-1)
+        width = cell_state.shape[-1]
+        grad_hidden, grad_cell = grads[0].to(cell_state.dtype), grads[1]
+        # The cell state affects the loss through the next cell state and through the hidden state. Each
+        # g (1 - y^2) and g (y - y^2) is computed without a temporary copy: these are passes over memory.
+        by_tanh = grad_hidden * output_gate
+        total = torch.addcmul(by_tanh, by_tanh, cell_tanh * cell_tanh, value=-1).add_(grad_cell)
+        gate_grads = torch.empty_like(gates)
+        sigmoids, sigmoid_grads = gates[..., : 3 * width], gate_grads[..., : 3 * width]
+        torch.mul(total, candidate, out=gate_grads[..., :width])
+        torch.mul(total, cell_state, out=gate_grads[..., width : 2 * width])
+        torch.mul(grad_hidden, cell_tanh, out=gate_grads[..., 2 * width : 3 * width])
+        sigmoid_grads.mul_(sigmoids).addcmul_(sigmoid_grads, sigmoids, value=-1)
+        by_candidate = total * input_gate
+        torch.addcmul(
+            by_candidate, by_candidate, candidate * candidate, value=-1, out=gate_grads[..., 3 * width :]
+        )
+        gate_grads = gate_grads.to(grads[0].dtype)
+        return gate_grads, gate_grads, total.mul_(forget_gate)
 
 
 def lstm_cell(
@@ -81,7 +87,10 @@ def lstm_cell(
         from_hidden: The share of the hidden state.
         state: The state before the step.
     """
-    return apply(_LstmCell, from_input, from_hidden, state[1])
+    if torch.is_grad_enabled():
+        return apply(_LstmCell, from_input, from_hidden, state[1])
+    # A step of search is so short that an autograd Function would take a noticeable share of it.
+    return _compute_cell(from_input, from_hidden, state[1])[:2]
 
 
 class RecurrentWeights(nn.Module):
