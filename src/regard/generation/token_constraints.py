@@ -18,6 +18,7 @@ import torch
 from regard.attention.base import EosConstraint
 from regard.data.batch import PaddedSequences
 from regard.generation.config import GenerationConfig
+from regard.kernels.topk import topk
 from regard.models.base import GenerationConstraints, TranslationModel
 from regard.text.vocabulary import EOS, PAD, SINK, UNK
 from regard.types import Bool, Float, Int, Tensor
@@ -132,7 +133,7 @@ class TokenConstraints:
             values, tokens = allowed, torch.arange(allowed.shape[1], device=allowed.device).expand_as(allowed)
         else:
             # Special tokens may be among the best and are excluded below.
-            values, tokens = allowed.topk(min(count + _NUM_SPECIALS, allowed.shape[1]), dim=1)
+            values, tokens = topk(allowed, min(count + _NUM_SPECIALS, allowed.shape[1]))
         if required_tokens is not None:
             values, tokens = _append_required(values, tokens, allowed, required_tokens)
         # The end symbol has its own column, so it is excluded here like the other special tokens.
