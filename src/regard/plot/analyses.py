@@ -172,26 +172,6 @@ def error_chart(counts: Float[np.ndarray, "N"]) -> Figure:
     return chart("Errors per sentence", summary, [], [plot])
 
 
-def check_chart(probabilities: Mapping[str, Float[np.ndarray, "N"]]) -> Figure:
-    """Return the figure of the sentences whose probability reaches a threshold, by kind of error."""
-
-    def plot(ax: "matplotlib.axes.Axes") -> None:
-        thresholds = np.linspace(0, 1, 101)
-        curves = [
-            (values[:, None] >= thresholds).sum(axis=0).astype(float) for values in probabilities.values()
-        ]
-        for number, (name, curve) in enumerate(zip(probabilities, curves, strict=True)):
-            plot_curve(ax, number, thresholds, curve, name=name)
-        _set_numeric_axis(ax, 0, 1)
-        # All sentences have a probability of at least 0, so the interesting part starts after it.
-        set_value_axis(ax, [curve[1:] for curve in curves])
-        _label_axes(ax, "Sentences with an error", "threshold of the probability")
-
-    parts = (f"{int((values >= 0.5).sum())} {name}" for name, values in probabilities.items())
-    summary = f"Sentences with a probability of at least 0.5: {', '.join(parts)}."
-    return chart("Coverage check", summary, list(probabilities), [plot])
-
-
 # Attention
 
 

@@ -2,7 +2,9 @@
 
 import math
 from collections.abc import Sequence
-from itertools import islice
+from concurrent.futures import ProcessPoolExecutor
+from itertools import cycle, islice
+from multiprocessing import get_context
 
 import numpy as np
 import pytest
@@ -100,24 +102,28 @@ def test_detectors_without_a_model_work_without_training_text() -> None:
     assert len(regard.check([], [], "length")) == 0
 
 
-def test_wrong_and_missing_inputs_are_named(tmp_path, model) -> None:
-    with pytest.raises(UsageError, match="--train SOURCE TARGET or --checker DIR"):
-        regard.check(["a"], ["b"], "combined")
-    with pytest.raises(UsageError, match="detector 'magic': expected one of"):
-        regard.check(["a"], ["b"], "magic", training=(["a"], ["b"]))
-    (tmp_path / "s").write_text("a\nb\n")
-    with pytest.raises(DataError, match=r"s has 2 lines but translations has 1: parallel texts must"):
-        regard.check(tmp_path / "s", ["a"], "length")
-    with pytest.raises(DataError, match="training sources has 1 lines but training translations has 2"):
-        regard.check(["a"], ["a"], training=(["a"], ["a", "b"]))
-    with pytest.raises(DataError, match="the training text has 2 sentence pairs; at least 100"):
-        regard.check(["a"], ["a"], training=(["a", "b"], ["a", "b"]))
-    with pytest.raises(UsageError, match=r"either checker .* or training .*, not both"):
-        regard.check(["a"], ["a"], checker=model, training=(["a"], ["b"]))
-    with pytest.raises(UsageError, match=r"\(--save-checker\) needs training"):
-        regard.check(["a"], ["a"], save_checker=tmp_path / "checker")
-    with pytest.raises(DataError, match=r"checker\.json"):
-        regard.check(["a"], ["a"], checker=tmp_path)
+@pytest.mark.parametrize(
+    ("sides", "options", "error", "message"),
+    [
+        ("a a", {"detector": "combined"}, UsageError, "--train SOURCE TARGET or --checker DIR"),
+        ("a a", {"detector": "magic", "training": "aa"}, UsageError, "detector 'magic': expected one of"),
+        ("ab a", {"detector": "length"}, DataError, "sources has 2 lines but translations has 1: parallel"),
+        ("a a", {"training": ("a", "ab")}, DataError, "training sources has 1 lines but training translat"),
+        ("a a", {"training": ("ab", "ab")}, DataError, "training text has 2 sentence pairs; at least 100"),
+        ("a a", {"training": "aa", "checker": "x"}, UsageError, "either checker .* or training .*, not both"),
+        ("a a", {"save_checker": "x"}, UsageError, r"\(--save-checker\) needs training"),
+        ("a a", {"checker": "missing"}, DataError, r"checker\.json"),
+    ],
+)
+def test_wrong_and_missing_inputs_are_named(sides, options, error, message) -> None:
+    sources, translations = map(list, sides.split())
+    if "training" in options:
+        options = {**options, "training": tuple(map(list, options["training"]))}
+    with pytest.raises(error, match=message):
+        regard.check(sources, translations, **options)
+
+
+def test_wrong_inputs_of_corruptions_are_named() -> None:
     with pytest.raises(DataError, match="sources has 1 lines but translations has 2"):
         regard.corrupt(["a"], ["b", "c"])
     with pytest.raises(UsageError, match="got 'typo'"):
@@ -160,6 +166,22 @@ def test_result_is_a_table_and_json(model, damaged) -> None:
     assert percentages[0] == max(percentages)
 
 
+def test_text_of_any_size_is_checked_block_by_block(model, damaged) -> None:
+    pairs = list(zip(damaged.sources, damaged.translations, strict=True))
+    streamed = list(islice(model.check_pairs(cycle(pairs)), len(pairs) + 1))
+    expected = regard.check(damaged.sources, damaged.translations, checker=model).sentences
+    assert [one.line for one in streamed] == list(range(1, len(pairs) + 2))
+    for one, other in zip(streamed, [*expected, expected[0]], strict=True):
+        assert one.probabilities == pytest.approx(other.probabilities, abs=1e-6)
+
+
+@pytest.mark.slow
+def test_pickled_checker_gives_the_same_result_in_another_process(model, damaged) -> None:
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        there = pool.submit(model.judge, damaged.sources[:20], damaged.translations[:20]).result()
+    assert there == model.judge(damaged.sources[:20], damaged.translations[:20])
+
+
 class OddDetector(Detector):
     """Finds additions in translations with an odd number of words."""
 
@@ -196,12 +218,6 @@ def test_labels_of_corrupted_text_show_the_change(model, kind) -> None:
         if kind == "truncation":
             assert after.endswith((" so).", " or).", ".")) and len(after) < len(before)
             assert before.startswith(after[: len(after) // 2])
-
-
-def test_spacing_of_the_text_is_kept(model) -> None:
-    made = regard.corrupt(["Ein Hund"], ['He  called: "(well) it\'s so."'], "repetition", rate=1.0, seed=3)
-    assert made.translations[0].startswith('He  called: "') or "He  called" in made.translations[0]
-    assert split_line(made.translations[0])[-1] in ('"', ".")
 
 
 def test_corrupted_text_depends_on_the_seed_only(model) -> None:

@@ -8,6 +8,7 @@ import pandas
 import pytest
 from command_runs import run
 
+from regard.errors import DataError, UsageError
 from regard.extensions.check.base import SentenceError
 from regard.extensions.check.command import _marked
 from regard.extensions.check.sentences import CheckedSentence
@@ -33,14 +34,22 @@ def test_worst_sentences_are_shown_with_marks(texts) -> None:
     assert none.count("\n") == 1
 
 
-def test_table_and_json_have_every_sentence(texts) -> None:
+def test_files_and_standard_input_give_equal_rows(texts, monkeypatch) -> None:
+    monkeypatch.setattr("regard.extensions.check.api._BLOCK_PAIRS", 5)
     run(*"check de bad --detector repetition --sentence-scores out.tsv --json out.json".split())
-    header, first, *others = (texts / "out.tsv").read_text(encoding="utf-8").splitlines()
-    assert header.split("\t") == [
-        "line", "repetition", "omitted", "added", "repeated", "note", "source", "translation",
-    ]  # fmt: skip
-    assert first.split("\t")[4] == "a dog" and len(others) == 23
-    assert json.loads((texts / "out.json").read_text())["counts"] == {"repetition": 1}
+    sides = ((texts / name).read_text(encoding="utf-8").splitlines() for name in ("de", "bad"))
+    pairs = "".join(f"{source}\t{target}\tmore\n" for source, target in zip(*sides, strict=True))
+    table = run(*"check - --detector repetition".split(), input=pairs).stdout
+    assert table == (texts / "out.tsv").read_text(encoding="utf-8")
+    header, first = (line.split("\t") for line in table.splitlines()[:2])
+    assert header == ["line", "repetition", *"omitted added repeated note source translation".split()]
+    assert first[1:5] == ["0.9000", "", "", "a dog"]
+    rows = run(*"check - --detector repetition --json -".split(), input=pairs).stdout.splitlines()
+    assert [json.loads(row) for row in rows] == json.loads((texts / "out.json").read_text())["sentences"]
+    with pytest.raises(DataError, match="standard input: line 1: expected a source, a tab"):
+        run("check", "-", input="a\n")
+    with pytest.raises(UsageError, match="For all others, give two files"):
+        run(*"check - --report page.html".split(), input=pairs)
 
 
 def test_quotation_marks_do_not_swallow_rows_of_the_table(texts) -> None:
@@ -66,10 +75,11 @@ def test_files_are_written_before_a_reader_of_the_text_ends(texts, monkeypatch) 
         raise BrokenPipeError
 
     monkeypatch.setattr("regard.extensions.check.command._show", broken)
-    command = "check de bad --detector repetition --report r.html --json r.json --sentence-scores r.tsv"
+    names = {"report": "r.html", "json": "r.json", "sentence-scores": "r.tsv", "findings": "r.sarif"}
+    flags = (f"--{flag}={name}" for flag, name in names.items())
     with pytest.raises(BrokenPipeError):
-        run(*command.split())
-    assert all((texts / name).stat().st_size > 0 for name in ("r.html", "r.json", "r.tsv"))
+        run(*"check de bad --detector repetition".split(), *flags)
+    assert all((texts / name).stat().st_size > 0 for name in names.values())
 
 
 def test_overlapping_marks_keep_whole_words() -> None:
@@ -84,4 +94,4 @@ def test_overlapping_marks_keep_whole_words() -> None:
         return _marked(one, ("addition", "repetition"), text, 0.5).plain
 
     assert shown([0, 0, 0, 0.9, 0]) == "a rag <in his mouth>"
-    assert shown([0, 0.9, 0.9, 0, 0]) == "a {rag} <in his mouth>"
+    assert shown([0, 0.9, 0.9, 0, 0]) == "a {rag in} <his mouth>"

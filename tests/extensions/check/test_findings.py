@@ -1,12 +1,16 @@
 """Findings: their places, types and severities, their files, and the exit status that they cause."""
 
 import json
+import os
+import subprocess
+import sys
 from importlib.resources import files
 from pathlib import Path
 
 import jsonschema
 import numpy as np
 import pytest
+import yaml
 from command_runs import run
 
 import regard
@@ -17,6 +21,7 @@ from regard.extensions.check.sentences import CheckedSentence
 
 SOURCES = ["Ein Hund schläft.", "Zwei Männer, 50% :: spielen.", "Die Frau liest ein Buch auf der Bank."]
 TRANSLATIONS = ["A dog a dog sleeps.", "", "Die Frau liest ein Buch auf der Bank."]
+ROOT = Path(__file__).parents[3]
 CHECK = "check de bad --findings"
 
 
@@ -108,3 +113,29 @@ def test_bad_input_gives_one_message_and_no_file(texts, arguments, error, messag
     with pytest.raises(error, match=message):
         run("check", *arguments.split(), *("--accept", "ok"))
     assert sorted(texts.iterdir()) == before
+
+
+def test_pre_commit_hook_fails_with_findings(texts) -> None:
+    (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
+    program, *arguments = hook["entry"].split()
+    assert program == "regard" and run(*arguments, "de", "bad", "--fail-on", "0.9").exit_code == 3
+    assert run(*arguments, "other", "other", "--detector", "repetition", "--fail-on", "0.9").exit_code == 0
+
+
+@pytest.mark.slow
+def test_steps_of_the_action_annotate_and_fail(texts) -> None:
+    action = yaml.safe_load((ROOT / "action.yml").read_text())
+    install, check = action["runs"]["steps"]
+    # The package is installed already, under another name of the repository.
+    assert install["run"] == 'python3 -m pip install "$GITHUB_ACTION_PATH"'
+    (texts / "regard").write_text(f'#!/bin/sh\nexec {sys.executable} -m regard "$@"\n')
+    (texts / "regard").chmod(0o755)
+    inputs = {name: entry.get("default", "") for name, entry in action["inputs"].items()}
+    inputs |= {"source": "de", "translation": "a b", "fail-on": "0.8"}
+    (texts / "bad").rename(texts / "a b")
+    values = {name: inputs[text[len("${{ inputs.") : -len(" }}")]] for name, text in check["env"].items()}
+    environment = os.environ | values | {"PATH": f"{texts}:{os.environ['PATH']}"}
+    command = ["bash", "-e", "-o", "pipefail", "-c", check["run"]]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 3 and "\n::warning file=a b,line=1,col=7" in done.stderr
+    assert len(json.loads((texts / "findings.sarif").read_text())["runs"][0]["results"]) == 3

@@ -88,7 +88,7 @@ class CoverageModel:
         Raises:
             UsageError: if an item is not a string.
         """
-        return check_pairs(pairs, checker=self)
+        return check_blocks(pairs, prepare_detector(checker=self, num_threads=self.num_threads))
 
     def judge(self, sources: Sequence[str], translations: Sequence[str]) -> list[CoverageJudgment]:
         """Return the coverage errors of each translation."""
@@ -107,7 +107,7 @@ class CoverageModel:
 
 def check(
     sources: TextSource,
-    translations: TextSource,
+    translations: TextSource | None = None,
     detector: str | None = None,
     *,
     checker: CoverageModel | Path | str | None = None,
@@ -119,7 +119,8 @@ def check(
     """Find omissions, additions and repetitions in translations of any system, without a reference.
 
     Args:
-        sources: Source text, plain or compressed.
+        sources: Source text, plain or compressed. On the command line, `-` is standard input: in each line a
+            source, a tab and its translation.
         translations: Translations, one line per source line. A pair with a side of more than 1,000 words is
             not checked, and has a note.
         detector: Detector: combined (calibrated probabilities of all errors), rules (length and repetition
@@ -135,60 +136,61 @@ def check(
         DataError: if a file cannot be read, or the numbers of lines differ.
         UsageError: if there is no such detector, or an input that it needs is missing; names the remedy.
     """
+    if translations is None:
+        raise UsageError("translations are missing; only standard input, `-`, has both sides of a pair")
+    parallel = read_parallel(sources, translations, ("sources", "translations"))
+    lines = parallel[0].lines, parallel[1].lines
+    built = prepare_detector(detector, checker, training, save_checker, num_threads, on_message)
+    name = detector or ("rules" if built.model is None else "combined")
+    return CoverageCheck(name, tuple(_checked(built, lines)), files=(parallel[0].file, parallel[1].file))
+
+
+def check_blocks(pairs: Iterable[tuple[str, str]], detector: Detector) -> Iterator[CheckedSentence]:
+    """Check a text of any size: yield the results in order, block by block, in constant memory.
+
+    Args:
+        pairs: Source sentences with their translations.
+        detector: The detector. `length` takes the usual lengths from the first block of 1,000 pairs.
+
+    Raises:
+        UsageError: if an item is not a string.
+    """
+    remaining, first_line = iter(pairs), 1
+    while block := list(islice(remaining, _BLOCK_PAIRS)):
+        sides = zip(("sources", "translations"), zip(*block, strict=True), strict=True)
+        sources, translations = (check_texts(side, name) for name, side in sides)
+        yield from _checked(detector, (sources, translations), first_line)
+        first_line += len(block)
+
+
+def prepare_detector(
+    detector: str | None = None,
+    checker: CoverageModel | Path | str | None = None,
+    training: tuple[TextSource, TextSource] | None = None,
+    save_checker: Path | str | None = None,
+    num_threads: int = 0,
+    on_message: Callable[[str], None] = lambda message: None,
+) -> Detector:
+    """Return the detector with its model, which is loaded or trained; with the arguments of `check`."""
     if checker is not None and training is not None:
         raise UsageError("give either checker (--checker) or training (--train), not both")
     if save_checker is not None:
         if training is None:
             raise UsageError("save_checker (--save-checker) needs training (--train)")
         check_model_dir(Path(save_checker))
-    parallel = read_parallel(sources, translations, ("sources", "translations"))
-    lines = parallel[0].lines, parallel[1].lines
+    has_model = checker is not None or training is not None
     if detector is None:
-        detector = "rules" if training is None and checker is None else "combined"
-        if detector == "rules":
+        detector = "combined" if has_model else "rules"
+        if not has_model:
             on_message(_RULES_ONLY)
     # A wrong name and a missing model are reported before a model is trained or loaded.
-    if DETECTORS.get(detector) is None or (training is None and checker is None):
+    if DETECTORS.get(detector) is None or not has_model:
         build_detector(detector)
     if isinstance(checker, Path | str):
         checker = CoverageModel.load(checker, num_threads)
     elif training is not None:
         checker = _train(training, save_checker, num_threads, on_message)
-    trained = None if checker is None else checker.model
-    sentences = _checked(build_detector(detector, trained, num_threads), lines)
-    return CoverageCheck(detector, tuple(sentences), files=(parallel[0].file, parallel[1].file))
-
-
-def check_pairs(
-    pairs: Iterable[tuple[str, str]],
-    detector: str | None = None,
-    *,
-    checker: CoverageModel | None = None,
-    num_threads: int = 0,
-) -> Iterator[CheckedSentence]:
-    """Check a text of any size: yield the results in order, block by block, in constant memory.
-
-    Args:
-        pairs: Source sentences with their translations.
-        detector: Detector, as in `check`. The usual length is that of the first block.
-        checker: A model of good translations.
-        num_threads: Number of CPU threads. Default: all available processors.
-
-    Raises:
-        UsageError: if there is no such detector, its model is missing, or an item is not a string.
-    """
-    model, threads = (None, num_threads) if checker is None else (checker.model, checker.num_threads)
-    built = build_detector(detector or ("rules" if model is None else "combined"), model, threads)
-    return _check_blocks(iter(pairs), built)
-
-
-def _check_blocks(pairs: Iterator[tuple[str, str]], detector: Detector) -> Iterator[CheckedSentence]:
-    line = 1
-    while block := list(islice(pairs, _BLOCK_PAIRS)):
-        sides = zip(*block, strict=True)
-        sources, translations = map(check_texts, sides, ("sources", "translations"))
-        yield from _checked(detector, (sources, translations), line)
-        line += len(block)
+    return build_detector(detector, None if checker is None else checker.model, num_threads)
 
 
 def _checked(

@@ -3,11 +3,11 @@
 import json
 import sys
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -15,8 +15,9 @@ from regard.cli.api_flags import ApiCall, ApiCommand
 from regard.cli.command import Writes
 from regard.cli.options import OutputOption
 from regard.cli.output import Output, open_output, print_message, write_json, write_rows, write_table
-from regard.errors import UsageError
+from regard.errors import DataError, UsageError
 from regard.text.compression import remove_suffix
+from regard.text.corpus import decode_lines
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -84,8 +85,6 @@ class CheckOutput:
         ignore: File with accepted findings, which are neither shown nor written, and are no failure.
         labels: File with labels, which are compared with the probabilities: JSON lines as of `regard corrupt
             --labels-output`.
-        num_bootstrap_samples: Number of bootstrap samples of the comparison with labels.
-        seed: Random seed of the bootstrap.
     """
 
     num_sentences: int = 10
@@ -100,8 +99,6 @@ class CheckOutput:
     accept: Path | None = None
     ignore: Path | None = None
     labels: Path | None = None
-    num_bootstrap_samples: int = 1000
-    seed: int = 0
 
 
 @ApiCommand(
@@ -109,9 +106,8 @@ class CheckOutput:
     ["sources", "translations"],
     panels={
         "Detector": "detector checker training save_checker num_threads",
-        "Output": "num_sentences error threshold sentence_scores json report",
+        "Output": "num_sentences error threshold sentence_scores json report labels",
         "Findings": "findings annotate fail_on accept ignore",
-        "Labels": "labels num_bootstrap_samples seed",
     },
     parts={"output": "regard.extensions.check.command:CheckOutput"},
     writes={
@@ -127,10 +123,16 @@ def check_command(call: ApiCall) -> None:
     only the top-scoring one. The probabilities of the detector `combined` are calibrated for text in which
     one sentence in ten has each error.
 
+    `regard check -` checks lines SOURCE<tab>TRANSLATION of a text of any size on standard input, and writes a
+    table with a row per sentence, or JSON lines with --json -.
+
     Example: regard check test.de system.en --train train.de train.en --save-checker checker
     """
     from regard.extensions.check.findings import read_accepted
 
+    if call.values["sources"] == Path("-"):
+        _check_stream(call)
+        return
     output: CheckOutput = call.take("output")
     if output.fail_on is not None and output.fail_on < output.threshold:
         raise UsageError(
@@ -149,13 +151,10 @@ def check_command(call: ApiCall) -> None:
         for note in result.notes:
             print_message(note)
         if output.labels is not None:
-            samples = {"num_bootstrap_samples": output.num_bootstrap_samples, "seed": output.seed}
-            evaluated = result.evaluate(output.labels, **samples)
-            result = replace(result, evaluation=evaluated)
+            result = replace(result, evaluation=result.evaluate(output.labels))
         if table is not None:
-            rows = result.rows()
-            cells = ([f"{v:.4f}" if isinstance(v, float) else v for v in row.values()] for row in rows)
-            write_rows(table, [list(rows[0]) if rows else ["line"], *cells])
+            for number, row in enumerate(result.rows()):
+                _write_row(table, row, with_header=not number)
         findings, hidden = _write_findings(result, output, accepted, written)
     # The files come before the text, whose reader may end early (`| head`).
     write_json(output.json, result)
@@ -170,14 +169,55 @@ def check_command(call: ApiCall) -> None:
         if result.evaluation is not None:
             file.write("\n")
             measures = result.evaluation.rows()
-            cells = (
-                [f"{v:.4f}" if isinstance(v, float) else str(v) for v in row.values()] for row in measures
-            )
-            write_table(file, [list(measures[0]), *cells])
+            write_table(file, [list(measures[0]), *map(_cells, measures)])
     failing = sum(finding.probability >= (output.fail_on or 0) for finding in findings)
     if output.fail_on is not None and failing:
         print_message(f"{failing:,} finding{'s' * (failing > 1)} of at least {output.fail_on} (--fail-on)")
         raise typer.Exit(3)
+
+
+def _check_stream(call: ApiCall) -> None:
+    """Check the pairs on standard input in constant memory, and write a row per sentence as it comes.
+
+    Raises:
+        DataError: if a line has no tab.
+        UsageError: if a flag needs the whole text.
+    """
+    from regard.extensions.check.api import check_blocks, prepare_detector
+
+    flags = call.options.pop("output", {})
+    values = {name: value for name, value in call.values.items() if name != "sources"}
+    as_json = flags.pop("json", None)
+    if flags or "translations" in values or as_json not in (None, Path("-")):
+        raise UsageError(
+            "regard check - reads lines SOURCE<tab>TRANSLATION and writes a table, or JSON lines with --json "
+            "-; its other flags are those of the detector. For all others, give two files"
+        )
+    detector = prepare_detector(**values, on_message=print_message)
+    with open_output(None) as file:
+        for sentence in check_blocks(_read_pairs(), detector):
+            if as_json is not None:
+                file.write(json.dumps(sentence.to_data(), ensure_ascii=False) + "\n")
+            else:
+                _write_row(file, sentence.row(), with_header=sentence.line == 1)
+
+
+def _read_pairs() -> Iterator[tuple[str, str]]:
+    """Yield the sources and translations of the lines on standard input."""
+    for number, line in enumerate(decode_lines(sys.stdin.buffer, "standard input"), 1):
+        source, tab, translation = line.partition("\t")
+        if not tab:
+            raise DataError(f"standard input: line {number}: expected a source, a tab and its translation")
+        yield source, translation.partition("\t")[0]
+
+
+def _write_row(file: Output, row: Mapping[str, Any], with_header: bool) -> None:
+    """Write the row of a sentence, and the names of the columns before it."""
+    write_rows(file, [list(row), _cells(row)] if with_header else [_cells(row)])
+
+
+def _cells(row: Mapping[str, Any]) -> list[str]:
+    return [f"{value:.4f}" if isinstance(value, float) else str(value) for value in row.values()]
 
 
 def _write_findings(
@@ -205,9 +245,7 @@ def _write_findings(
             )
     if findings_file is not None:
         is_sarif = remove_suffix(str(output.findings)).endswith(".sarif")
-        findings_file.write(
-            forms.format_sarif(findings) if is_sarif else "".join(map(forms.json_line, findings))
-        )
+        findings_file.write((forms.format_sarif if is_sarif else forms.format_lines)(findings))
     if accept_file is not None:
         accept_file.write(forms.accepted_lines(all_findings))
     if output.annotate is not None:
@@ -276,32 +314,22 @@ def _marked(one: "CheckedSentence", errors: "Sequence[CoverageError]", text: str
 
     from regard.extensions.check.sentences import MARKS, marked_spans
 
-    # The brackets are inserted from the end, so that places stay valid.
     spans: list[tuple[int, int, CoverageError, bool]] = sorted(
-        (
-            (first, last, error, certain)
-            for error in errors
-            for first, last, certain in marked_spans(one, error, threshold)
-        ),
-        reverse=True,
+        (first, -last, error, certain)
+        for error in errors
+        for first, last, certain in marked_spans(one, error, threshold)
     )
     if not text.strip():
         return Text("(empty)", style="dim")
-    # Spans of two errors may overlap: of nested ones, the outer is shown; others are cut at a word.
-    spans = [
-        span
-        for span in spans
-        if not any(other[0] <= span[0] and span[1] <= other[1] and other[:2] != span[:2] for other in spans)
-    ]
-    parts, end = [], len(text)
+    marked, end = Text(), 0
     for first, last, error, certain in spans:
-        last = first + len(text[first : min(last, end)].rstrip())
+        # Spans of two errors may overlap: the second one starts where the first one ends.
+        first, last = max(first, end), -last
+        first += len(text[first:last]) - len(text[first:last].lstrip())
         if first >= last:
             continue
         opening, closing = MARKS[error]
-        parts.append(Text(text[last:end]))
-        mark = f"{opening}{text[first:last]}{'' if certain else '?'}{closing}"
-        parts.append(Text(mark, style=_COLORS[error]))
-        end = first
-    parts.append(Text(text[:end]))
-    return Text("").join(reversed(parts))
+        marked.append(text[end:first])
+        marked.append(f"{opening}{text[first:last]}{'' if certain else '?'}{closing}", style=_COLORS[error])
+        end = last
+    return marked.append(text[end:])

@@ -69,11 +69,8 @@ class LineLabels:
         return {"line": self.line, **self.errors, **spans}
 
 
-_Span = Annotated[list[Annotated[int, Field(ge=0)]], Field(min_length=2, max_length=2)]
-
-
 class _Line(BaseModel):
-    """One line of a file of labels."""
+    """One line of a file of labels. The affected words are not compared with a check."""
 
     model_config = ConfigDict(strict=True, extra="forbid")
 
@@ -82,23 +79,14 @@ class _Line(BaseModel):
     addition: bool | None = None
     repetition: bool | None = None
     unrelated: bool | None = None
-    omitted: list[_Span] | None = None
-    added: list[_Span] | None = None
-    repeated: list[_Span] | None = None
+    omitted: Any = None
+    added: Any = None
+    repeated: Any = None
 
     def labels(self) -> LineLabels:
-        """Return the labels that are given."""
+        """Return the labels of the sentence."""
         errors: dict[SentenceError, bool | None] = {error: getattr(self, error) for error in _SENTENCE_ERRORS}
-        spans: dict[CoverageError, Any] = {error: getattr(self, key) for error, key in WORD_KEYS.items()}
-        return LineLabels(
-            self.line,
-            {error: value for error, value in errors.items() if value is not None},
-            {
-                error: tuple((first, last) for first, last in error_spans)
-                for error, error_spans in spans.items()
-                if error_spans is not None
-            },
-        )
+        return LineLabels(self.line, {error: value for error, value in errors.items() if value is not None})
 
 
 def read_labels(path: Path | str) -> list[LineLabels]:
@@ -120,33 +108,19 @@ def read_labels(path: Path | str) -> list[LineLabels]:
     return labels
 
 
-def check_labels(labels: Sequence[LineLabels], lengths: Sequence[tuple[int, int]], name: str) -> None:
+def check_labels(labels: Sequence[LineLabels], num_lines: int, name: str) -> None:
     """Check that labels are those of a text.
 
-    Args:
-        labels: The labels.
-        lengths: Numbers of characters of each source sentence and of its translation.
-        name: Name of the labels in messages.
-
     Raises:
-        DataError: if a line or span is out of range, or a line is labeled twice; names the line.
+        DataError: if a line is out of range or labeled twice; names the line.
     """
     seen: set[int] = set()
     for label in labels:
-        if not 1 <= label.line <= len(lengths):
-            raise DataError(f"{name}: line {label.line} is labeled, but the text has {len(lengths)} lines")
+        if not 1 <= label.line <= num_lines:
+            raise DataError(f"{name}: line {label.line} is labeled, but the text has {num_lines} lines")
         if label.line in seen:
             raise DataError(f"{name}: line {label.line} is labeled twice")
         seen.add(label.line)
-        for error, spans in label.spans.items():
-            side = "source" if error == "omission" else "translation"
-            length = lengths[label.line - 1][side == "translation"]
-            for first, last in spans:
-                if not 0 <= first < last <= length:
-                    raise DataError(
-                        f"{name}: line {label.line}: the span [{first}, {last}] of {WORD_KEYS[error]!r} is "
-                        f"not within the {length} characters of the {side}"
-                    )
 
 
 @dataclass(frozen=True)

@@ -180,9 +180,9 @@ def _key(finding: Finding) -> str:
     return f"{finding.segment} {finding.type}"
 
 
-def json_line(finding: Finding) -> str:
-    """Return a finding as a line of JSON."""
-    return f"{format_json(asdict(finding))}\n"
+def format_lines(findings: Iterable[Finding]) -> str:
+    """Return findings as JSON lines."""
+    return "".join(f"{format_json(asdict(finding))}\n" for finding in findings)
 
 
 def format_sarif(findings: Iterable[Finding]) -> str:

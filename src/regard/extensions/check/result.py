@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -20,11 +20,8 @@ from regard.extensions.check.evaluation import (
     sentence_scores,
 )
 from regard.extensions.check.findings import Finding, find_errors
-from regard.extensions.check.sentences import THRESHOLD, CheckedSentence, marked_spans
+from regard.extensions.check.sentences import THRESHOLD, CheckedSentence
 from regard.metrics.base import Estimate
-
-if TYPE_CHECKING:
-    from regard.plot.figure import Figure
 
 _VERBS: Mapping[SentenceError, tuple[str, str]] = {
     "omission": ("{} omits a word", "{} omit a word"),
@@ -91,17 +88,6 @@ class CoverageCheck(Result):
         """Return the number of sentences whose probability of an error reaches a threshold."""
         return sum(sentence.probabilities[error] >= threshold for sentence in self.sentences)
 
-    def plot(self) -> "Figure":
-        """Return the figure of the number of sentences with a probable error, by kind and threshold."""
-        from regard.plot.analyses import check_chart  # sacreBLEU, which it imports, takes a while
-
-        return check_chart(
-            {
-                error: np.array([sentence.probabilities[error] for sentence in self.sentences])
-                for error in self.errors
-            }
-        )
-
     def summary(self, threshold: float = THRESHOLD) -> str:
         """Return the numbers of probable errors in words."""
         if not self.errors:
@@ -150,8 +136,7 @@ class CoverageCheck(Result):
             raise UsageError(f"num_bootstrap_samples={num_bootstrap_samples}: expected at least 2")
         name = str(labels) if isinstance(labels, Path | str) else "labels"
         gold = read_labels(labels) if isinstance(labels, Path | str) else list(labels)
-        lengths = [(len(sentence.source), len(sentence.translation)) for sentence in self.sentences]
-        check_labels(gold, lengths, name)
+        check_labels(gold, len(self), name)
         rows = [(self.sentences[line_label.line - 1], line_label) for line_label in gold]
         scores: dict[SentenceError, dict[str, Estimate]] = {}
         counts: dict[SentenceError, tuple[int, int]] = {}
@@ -182,16 +167,8 @@ class CoverageCheck(Result):
         }
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return one row per sentence: line, probabilities, texts of the affected words, note, and texts."""
-        rows = []
-        for sentence in self.sentences:
-            row: dict[str, Any] = {"line": sentence.line, **sentence.probabilities}
-            for error, key in WORD_KEYS.items():
-                text = sentence.source if error == "omission" else sentence.translation
-                row[key] = " | ".join(text[first:last] for first, last, _ in marked_spans(sentence, error))
-            texts = {"source": sentence.source, "translation": sentence.translation}
-            rows.append({**row, "note": sentence.note or "", **texts})
-        return rows
+        """Return one row per sentence; see `CheckedSentence.row`."""
+        return [sentence.row() for sentence in self.sentences]
 
     def __repr__(self) -> str:
         """Return the number of sentences and the detector."""

@@ -74,6 +74,14 @@ class CheckedSentence:
         """Return the spans of the words in which an error is found."""
         return self.source_words if error == "omission" else self.target_words
 
+    def row(self) -> dict[str, Any]:
+        """Return a row of a table: line, probabilities, texts of the affected words, note, and texts."""
+        row: dict[str, Any] = {"line": self.line, **self.probabilities}
+        for error, key in WORD_KEYS.items():
+            text = self.source if error == "omission" else self.translation
+            row[key] = " | ".join(text[first:last] for first, last, _ in marked_spans(self, error))
+        return {**row, "note": self.note or "", "source": self.source, "translation": self.translation}
+
     def to_data(self) -> dict[str, Any]:
         """Return the fields as JSON values."""
         return {
