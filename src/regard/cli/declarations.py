@@ -132,10 +132,24 @@ def option_class(declaration: Declaration) -> str | None:
 
 
 @cache
-def _tree(module: str) -> ast.Module:
+def _definitions(module: str) -> dict[str, ast.stmt | ast.expr]:
+    """Return the first definition of each name: a class, a function, a value, or an import from regard."""
     path = _PACKAGE.joinpath(*module.split(".")[1:])
     file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-    return ast.parse(file.read_text(encoding="utf-8"))
+    definitions: dict[str, ast.stmt | ast.expr] = {}
+    # `ast.walk` visits the statements of the module before those of its functions.
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef):
+            definitions.setdefault(node.name, node)
+        elif isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            for target in targets:
+                if isinstance(target, ast.Name):
+                    definitions.setdefault(target.id, node.value)
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("regard."):
+            for alias in node.names:
+                definitions.setdefault(alias.name, node)
+    return definitions
 
 
 def _find(module: str, name: str) -> tuple[str, ast.stmt | ast.expr] | None:
@@ -143,18 +157,10 @@ def _find(module: str, name: str) -> tuple[str, ast.stmt | ast.expr] | None:
 
     Imports from regard are followed.
     """
-    # `ast.walk` visits the statements of the module before those of its functions.
-    for node in ast.walk(_tree(module)):
-        if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == name:
-            return module, node
-        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            if any(isinstance(target, ast.Name) and target.id == name for target in targets):
-                return module, node.value
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("regard."):
-            if any(alias.name == name for alias in node.names):
-                return _find(str(node.module), name)
-    return None
+    node = _definitions(module).get(name)
+    if isinstance(node, ast.ImportFrom):
+        return _find(str(node.module), name)
+    return None if node is None else (module, node)
 
 
 def _home(module: str, name: str) -> str | None:
