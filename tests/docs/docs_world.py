@@ -1,15 +1,17 @@
 """A directory with the files and tiny models that the pages of the documentation name."""
 
 import json
-import os
 import shutil
-import subprocess
-import sys
+from contextlib import chdir
 from pathlib import Path
 
 import doc_blocks
+import pytest
 import tiny
+from typer.testing import CliRunner
 
+from quick_coverage import train_quickly
+from regard.cli.main import app
 from regard.extensions.phrasebook.corpus import write_splits
 
 __all__ = ["build_world"]
@@ -88,7 +90,9 @@ def build_world(directory: Path) -> None:
     shutil.move(directory / "multi30k-phrase.toml", directory / "recipes")
     run(directory, "align", "train.de", "train.en", "--save-aligner", "aligner", "-o", "train.links")
     text = ["test.de", "test.en", "--train", "train.de", "train.en"]
-    run(directory, "check", *text, "--save-checker", "checker")
+    with pytest.MonkeyPatch.context() as patch:
+        train_quickly(patch)
+        run(directory, "check", *text, "--save-checker", "checker")
     shutil.copytree(directory / "checker", directory / "checkers" / "de-en")
     # Otherwise each report of a page would train its own.
     for config in list(directory.rglob("config.toml")):
@@ -97,12 +101,10 @@ def build_world(directory: Path) -> None:
 
 
 def run(directory: Path, *arguments: str) -> str:
-    """Run a command of regard in a directory, and return its output."""
-    done = subprocess.run(
-        [sys.executable, "-m", "regard", *arguments], cwd=directory, capture_output=True, text=True,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    """Run a command of regard in this process, in a directory, and return its output."""
+    with chdir(directory):
+        done = CliRunner().invoke(app, arguments, catch_exceptions=False)
+    assert done.exit_code == 0, done.stderr
     return done.stdout
 
 

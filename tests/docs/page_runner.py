@@ -1,12 +1,13 @@
 """Run the code blocks of one page in the current directory: `python -m page_runner blocks.json`.
 
 Python blocks share one namespace, which has `regard` and the texts. Commands run in a shell in which `regard`
-is a function. A server is started, asked for its health and stopped; requests to `localhost:8000` go to
-a server of `runs/first`.
+is a function. Checkers are trained on few synthetic errors, which takes seconds instead of a minute. A server
+is started, asked for its health and stopped; requests to `localhost:8000` go to a server of `runs/first`.
 """
 
 import json
 import re
+import shlex
 import subprocess
 import sys
 import urllib.request
@@ -14,16 +15,30 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 import regard
+from quick_coverage import train_quickly
 
 FILES = ("test.de", "test.en", "train.de", "train.en")
 SERVED = ["runs/first", "--checker", "checker"]
+REGARD = """
+import sys
+from regard.cli.main import main
+if "--train" in sys.argv:
+    import pytest
+    import quick_coverage
+    quick_coverage.train_quickly(pytest.MonkeyPatch())
+main()
+"""
+"""The program `regard` of the shell."""
 
 
 def main() -> None:
     """Run the blocks of the file named by the argument; the error of a block names its line."""
     names: dict[str, object] = {"__name__": "__main__", "regard": regard, **texts()}
     sys.path.insert(0, "")
+    train_quickly(pytest.MonkeyPatch())
     for block in json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")):
         where = f"{block['page']}, line {block['line']}"
         if block["language"] == "python":
@@ -70,9 +85,8 @@ def run_commands(code: str, where: str) -> None:
 
 def shell(script: str, where: str) -> None:
     """Run a script; `regard` and `python` are functions of the shell."""
-    functions = (
-        f'regard() {{ "{sys.executable}" -m regard "$@"; }}; python() {{ "{sys.executable}" "$@"; }}\n'
-    )
+    python = shlex.quote(sys.executable)
+    functions = f'regard() {{ {python} -c {shlex.quote(REGARD)} "$@"; }}; python() {{ {python} "$@"; }}\n'
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", functions + script],
         stdin=open("in.txt", encoding="utf-8"), capture_output=True, text=True,

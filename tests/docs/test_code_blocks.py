@@ -59,7 +59,8 @@ def run_blocks(blocks: list[dict[str, Any]], world: Path, tmp_path: Path, model:
     shutil.rmtree(directory / "MODEL")
     shutil.copytree(directory / "runs" / model, directory / "MODEL")
     (tmp_path / "blocks.json").write_text(json.dumps(blocks))
-    variables = {"PYTHONPATH": str(HERE), "OMP_NUM_THREADS": "1"}
+    paths = [str(HERE), str(HERE.parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    variables = {"PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
         [sys.executable, "-m", "page_runner", str(tmp_path / "blocks.json")],
         cwd=directory, env=os.environ | variables, capture_output=True, text=True,
