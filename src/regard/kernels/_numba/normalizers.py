@@ -6,6 +6,8 @@ bound. If H adjacent rows (attention heads) share a fertility, the gradient of p
 their d_t.
 """
 
+from typing import Any
+
 import numpy as np
 import torch
 
@@ -66,25 +68,23 @@ def _load_bounds(fertility, row, spent, exhaustion, z, u):
 
 @njit(cache=True, nogil=True)
 def _forward_groups(
-    begin, end, groups, failed, normalizer, scores, fertility, scan, lower, exhaustion, mask, heads,
-    tolerances, weights, status,
+    begin, end, failed, normalizer, scan, exhaustion, heads, tolerances, scores, fertility, lower, mask,
+    weights, status,
 ):  # fmt: skip
     """Write the weights and the status for groups of rows that share a fertility.
 
     Scores, weights, status, lower bounds and mask are [B T, S], the last two without rows if absent; the
-    fertility is [B, S]. If `scan` is False, there is one step, whose upper bounds it has. `groups` are the
-    numbers of the groups; `failed` becomes 1, in the dtype of the computation, for a group with a step that
-    needs a higher precision. `tolerances` are the `bound_tolerances`.
+    fertility is [B, S]. If `scan` is False, there is one step, whose upper bounds it has. `failed` becomes
+    True for a group with a step that needs a higher precision. `tolerances` are the `bound_tolerances`.
     """
     size, steps = scores.shape[1], len(scores) // len(fertility)
     length = padded_length(size)
-    dtype = failed.dtype
+    dtype = scores.dtype
     near, slack = tolerances
     z, u, low = np.full(length, -np.inf, dtype), np.zeros(length, dtype), np.zeros(length, dtype)
     e, p, states = np.zeros(length, dtype), np.zeros(length, dtype), np.zeros(length, np.uint8)
     spent, received = np.zeros(length), np.zeros(length)
-    for place in range(begin, end):
-        group = groups[place]
+    for group in range(begin, end):
         if scan:
             spent[:] = 0.0
         for step in range(steps):
@@ -102,7 +102,7 @@ def _forward_groups(
                 if len(mask):
                     mask_row(mask, row, z)
                 if not solve_bounded(normalizer, z, u, low, near, slack, e, p, states):
-                    failed[place] = 1
+                    failed[group] = True
                 for i in range(size):
                     weights[row, i] = p[i]
                 for i in range(size):
@@ -232,32 +232,42 @@ def scan_forward(
     weights, status = torch.empty_like(scores), torch.empty_like(scores, dtype=torch.uint8)
     shape = scores.shape
     rows = expand_rows(scores, shape, None)
-    fertilities = expand_rows(fertility, fertility.shape if scan else shape, None)
-    groups = np.arange(len(fertilities) // heads_per_budget)
-    for dtype in dict.fromkeys((rows.dtype, np.dtype(np.float64))):
-        failed = np.zeros(len(groups), dtype)
-        run_rows(
-            _forward_groups,
-            len(groups),
-            rows.size,
-            groups,
-            failed,
-            NORMALIZER_CODES[name],
-            rows,
-            fertilities,
-            scan,
-            expand_rows(lower, shape, rows[:0]),
-            float(exhaustion),
-            expand_rows(mask, shape, NO_MASK),
-            heads_per_budget,
-            bound_tolerances(scores.dtype),
-            expand_rows(weights, shape, None),
-            expand_rows(status, shape, None),
-        )
-        groups = groups[failed > 0]
-        if not len(groups):
-            return weights, status
-    raise KernelFallbackError
+    operands = [
+        rows,
+        expand_rows(fertility, fertility.shape if scan else shape, None),
+        expand_rows(lower, shape, rows[:0]),
+        expand_rows(mask, shape, NO_MASK),
+        expand_rows(weights, shape, None),
+        expand_rows(status, shape, None),
+    ]
+    tolerances = bound_tolerances(scores.dtype)
+    settings = NORMALIZER_CODES[name], scan, float(exhaustion), heads_per_budget, tolerances
+    failed = np.zeros(len(operands[1]) // heads_per_budget, np.bool_)
+    run_rows(_forward_groups, len(failed), rows.size, failed, *settings, *operands)
+    if failed.any():
+        if rows.dtype == np.float64:
+            raise KernelFallbackError
+        _solve_in_double(failed, settings, operands)
+    return weights, status
+
+
+def _solve_in_double(chosen: np.ndarray, settings: tuple[Any, ...], operands: list[np.ndarray]) -> None:
+    """Compute some groups of `_forward_groups` in float64, and write their weights and status.
+
+    Copies in float64 need no further version of the kernel, which would take seconds to compile.
+
+    Raises:
+        KernelFallbackError: as `scan_forward`.
+    """
+    groups = [operand.reshape(len(chosen), -1, operand.shape[1]) for operand in operands]
+    parts = [group[chosen].reshape(-1, group.shape[2]) for group in groups]
+    parts = [part.astype(np.float64) if part.dtype == np.float32 else part for part in parts]
+    failed = np.zeros(np.count_nonzero(chosen), np.bool_)
+    run_rows(_forward_groups, len(failed), parts[0].size, failed, *settings, *parts)
+    if failed.any():
+        raise KernelFallbackError
+    for group, part in zip(groups[-2:], parts[-2:], strict=True):
+        group[chosen] = part.reshape(len(failed), *group.shape[1:])
 
 
 def scan_backward(

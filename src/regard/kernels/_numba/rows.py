@@ -75,7 +75,7 @@ def mask_row(mask, row, z):
         z[i] = z[i] if mask[row, i] else -np.inf
 
 
-NO_MASK, NO_STATUS = np.empty((0, 0), np.bool_), np.empty((0, 0), np.uint8)
+NO_MASK, NO_STATUS = np.empty((0, 1), np.bool_), np.empty((0, 1), np.uint8)
 """Arrays without rows, which stand for absent operands."""
 
 
