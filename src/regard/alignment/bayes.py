@@ -273,7 +273,8 @@ def _estimate_marginals(first, last, layout, learned, alpha, null, effort, margi
     `learned` is a `LinkStatistics`. A sentence's random seed depends only on its words, so its links do not
     depend on the other sentences.
     """
-    targets, middle = len(learned.nulls) - 1, longest_lengths(first, last, layout)[0] + 1
+    targets = len(learned.nulls) - 1
+    middle = longest_lengths(first, last, layout.source_lengths, layout.target_lengths)[0] + 1
     random, jumps = np.empty(1, np.uint64), np.empty(2 * middle + 1, np.float32)
     for jump in range(-middle, middle + 1):
         jumps[middle + jump] = learned.jumps[MAX_JUMP + max(-MAX_JUMP, min(MAX_JUMP, jump))]
@@ -348,7 +349,8 @@ def _enumerate_links(source, lexical, nulls, jumps, ratios, marginals):
 @njit(nogil=True, cache=True)
 def _sample_links(source, lexical, nulls, jumps, ratios, effort, random, marginals):
     """Add the link distributions of a sentence pair to `marginals`, estimated by Gibbs sampling."""
-    n, m = lexical.shape
+    # The types of these numbers are those in `gibbs_pass`, so that functions are compiled only once.
+    n, m, none_yet = np.int32(len(nulls)), np.int32(len(source)), np.int32(-1)
     middle, most, backs = len(jumps) // 2, NUM_FERTILITIES - 1, jumps[::-1].copy()
     links, nexts, fertility = np.empty(n, np.int32), np.empty(n, np.int32), np.empty(m, np.int32)
     weights, factors = np.empty(m, np.float32), np.empty(m, np.float32)
@@ -356,7 +358,7 @@ def _sample_links(source, lexical, nulls, jumps, ratios, effort, random, margina
     for _ in range(effort.restarts):
         fertility[:] = 0
         for j in range(n):
-            links[j] = sample_position(m, -1, lexical[j].sum(), nulls[j], lexical[j], random)
+            links[j] = sample_position(m, none_yet, lexical[j].sum(), nulls[j], lexical[j], random)
             if links[j] >= 0:
                 fertility[links[j]] += 1
         for i in range(m):

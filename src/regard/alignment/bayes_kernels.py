@@ -165,7 +165,7 @@ def gibbs_pass(first, last, layout, chain, alpha, null, passes, marginals):
     links, and `passes` the number of passes over each sentence. The link distributions are added to
     `marginals` (float32, one value per cell of these sentences), unless it is empty.
     """
-    longest, widest = longest_lengths(first, last, layout)
+    longest, widest = longest_lengths(first, last, layout.source_lengths, layout.target_lengths)
     sums = np.float32(alpha * (len(chain.nulls) - 1))
     alpha, null, unit = np.float32(alpha), np.float32(null), np.float32(1)
     factors, weights = np.empty(longest, np.float32), np.empty(longest, np.float32)
@@ -201,7 +201,7 @@ def gibbs_pass(first, last, layout, chain, alpha, null, passes, marginals):
                 total = link_weights(m, factors, jumps, forth, backs, back, weights)
                 none = null * (nulls[token] + alpha) / (nulls[-1] + sums)
                 none *= jumps[middle + nexts[j] - before]
-                new = sample_position(m, old, total, none, weights, chain.random)
+                new = np.int32(sample_position(m, old, total, none, weights, chain.random))
                 if gather:
                     scale, base = unit / (total + none), cell - layout.cells[first]
                     for i in range(m):

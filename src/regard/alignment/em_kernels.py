@@ -86,7 +86,9 @@ def cooccurring_words(found, layout, targets):
         row_starts[words + 1] = size + targets
         if not fill:
             columns = np.empty(size + targets, dtype=np.int32)
-    columns[row_starts[words] :] = np.arange(targets, dtype=np.int32)
+    # Numba would compile the assignment of an array for seconds, for the message of an error of its shape.
+    for token in range(targets):
+        columns[row_starts[words] + token] = token
     return row_starts, columns
 
 
@@ -188,11 +190,14 @@ def accumulate_null(null, tokens, starts, lengths, counts):
 
 
 @njit(nogil=True, cache=True)
-def longest_lengths(first, last, layout):
-    """Return the largest source and target length of pairs `first` to `last`, at least 1: buffer sizes."""
+def longest_lengths(first, last, sources, targets):
+    """Return the largest source and target length of pairs `first` to `last`, at least 1: buffer sizes.
+
+    The arguments are the lengths and not the layout, which is of another type for each type of slots.
+    """
     longest, widest = 1, 1
     for row in range(first, last):
-        longest, widest = max(longest, layout.source_lengths[row]), max(widest, layout.target_lengths[row])
+        longest, widest = max(longest, sources[row]), max(widest, targets[row])
     return longest, widest
 
 
@@ -284,7 +289,7 @@ def expect_links(first, last, layout, values, nulls, null, tension, posteriors, 
     Returns:
         The log-likelihood, the number of null words, and minus the distance of the links from the diagonal.
     """
-    longest, widest = longest_lengths(first, last, layout)
+    longest, widest = longest_lengths(first, last, layout.source_lengths, layout.target_lengths)
     rise, fall = np.empty(longest, np.float32), np.empty(longest, np.float32)
     up, down, total = np.empty(widest, np.float32), np.empty(widest, np.float32), np.empty(widest, np.float32)
     tokens, starts, offsets = layout.target, layout.target_starts, layout.offsets

@@ -160,7 +160,7 @@ def emissions(row, layout, values, nulls, emitted, null_emitted):
 @njit(nogil=True, cache=True)
 def viterbi_paths(first_row, last_row, layout, learned, links):
     """Write each pair's Viterbi path to `links`: the source position of each target word, -1 for null."""
-    longest, widest = longest_lengths(first_row, last_row, layout)
+    longest, widest = longest_lengths(first_row, last_row, layout.source_lengths, layout.target_lengths)
     null = learned.null
     all_moves, first = np.empty((longest, longest), np.float32), np.empty(longest, np.float32)
     emitted, null_emitted = np.empty((widest, longest), np.float32), np.empty(widest, np.float32)
@@ -292,7 +292,7 @@ def expect_paths(first_row, last_row, layout, learned, posteriors, null_posterio
     Returns:
         The log-likelihood, the number of null words, and the expected counts of the jumps.
     """
-    longest, widest = longest_lengths(first_row, last_row, layout)
+    longest, widest = longest_lengths(first_row, last_row, layout.source_lengths, layout.target_lengths)
     # float32 throughout: a vector register holds twice the number of values.
     null = np.float32(learned.null)
     all_moves, all_back = np.empty((longest, longest), np.float32), np.empty((longest, longest), np.float32)

@@ -264,7 +264,7 @@ def _path_features(path: np.ndarray, options: TranslationOptions, scoring: Scori
         entry = options.entries[option]
         begin, end = options.offsets[option], options.offsets[option + 1]
         for k in range(begin, end):
-            log_prob, state = score_word(model, state, options.words[k])
+            log_prob, state = score_word(model, state, np.int64(options.words[k]))
             features[LANGUAGE] += log_prob * LN10  # the model has logarithms to the base 10
         features[WORDS] -= end - begin
         features[PHRASES] -= 1

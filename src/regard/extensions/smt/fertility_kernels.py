@@ -48,8 +48,8 @@ class _Buffers(NamedTuple):
 
 
 @njit(nogil=True, cache=True)
-def _allocate(first_row, last_row, layout):
-    longest, widest = longest_lengths(first_row, last_row, layout)
+def _allocate(first_row, last_row, sources, targets):
+    longest, widest = longest_lengths(first_row, last_row, sources, targets)
     return _Buffers(
         np.empty((widest, longest), np.float32),
         np.empty(widest, np.float32),
@@ -255,7 +255,7 @@ def _read_links(m, n, out, buffers):
 @njit(nogil=True, cache=True)
 def climb_links(first_row, last_row, layout, learned, links):
     """Improve `links` (-1: null) by hill climbing, in place."""
-    buffers = _allocate(first_row, last_row, layout)
+    buffers = _allocate(first_row, last_row, layout.source_lengths, layout.target_lengths)
     for row in range(first_row, last_row):
         m, n = layout.source_lengths[row], layout.target_lengths[row]
         out = links[layout.offsets[row] : layout.offsets[row] + n]
@@ -276,7 +276,7 @@ def count_distortions(first_row, last_row, layout, learned, links):
         Model 3: the number of links at each distance from the diagonal. Model 4: the displacements of heads,
         then of other words.
     """
-    buffers = _allocate(first_row, last_row, layout)
+    buffers = _allocate(first_row, last_row, layout.source_lengths, layout.target_lengths)
     sums = np.zeros(NUM_DISTANCES + len(learned.others))
     heads, others = sums[:NUM_DISTANCES], sums[NUM_DISTANCES:]
     for row in range(first_row, last_row):
@@ -310,7 +310,7 @@ def expect_neighborhood(
         The log-probability of these alignments, the number of null words, and the counts of the distances, or
         of the displacements of heads and of other words.
     """
-    buffers = _allocate(first_row, last_row, layout)
+    buffers = _allocate(first_row, last_row, layout.source_lengths, layout.target_lengths)
     best_links, moved, swapped = buffers.links, buffers.moved, buffers.swapped
     sums = np.zeros(2 + NUM_DISTANCES + len(learned.others))
     distances, others = sums[2 : 2 + NUM_DISTANCES], sums[2 + NUM_DISTANCES :]
@@ -334,8 +334,12 @@ def expect_neighborhood(
             for k in range(j):
                 swapped[j, k] = math.exp(swapped[j, k]) if best_links[k] != best_links[j] else 0.0
                 total += swapped[j, k]
-        moved[:n, : m + 1] /= total
-        swapped[:n, :n] /= total
+        # Numba would compile the division of a slice for seconds, for the message of an error of its shape.
+        for j in range(n):
+            for i in range(m + 1):
+                moved[j, i] /= total
+            for k in range(j):
+                swapped[j, k] /= total
         sums[0] += top + math.log(total)
         if learned.cepts:
             _walk(m, n, buffers, learned, 1 / total, distances, others)

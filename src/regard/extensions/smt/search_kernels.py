@@ -110,7 +110,7 @@ def stack_search(
                     value = score + jump + options.backward[place, kind] + options.scores[place]
                     after = state
                     for k in range(options.offsets[place], options.offsets[place + 1]):
-                        log_prob, after = score_word(model, after, options.words[k])
+                        log_prob, after = score_word(model, after, np.int64(options.words[k]))
                         value += language * log_prob
                     if stack == n:
                         log_prob, after = score_word(model, after, END)
