@@ -23,7 +23,7 @@ import numpy as np
 from regard.extensions.smt.decoder import COPIED, PhraseDecoder, PhraseTranslation
 from regard.extensions.smt.model import TuningConfig
 from regard.extensions.smt.translation_options import BACKWARD, COPIES, NUM_FEATURES
-from regard.kernels.compilation import njit
+from regard.kernels.compilation import njit, stable_argsort
 
 NUM_STATISTICS = 9
 """The number of statistics: 4 of matches, 4 of n-grams of the translation, and the reference length."""
@@ -136,7 +136,7 @@ def _search_line(offsets, slopes, heights, counts, reach):
             continue
         # The upper envelope. Lines are added by increasing slope, and a line is removed if a steeper one
         # exceeds it before it becomes the highest.
-        order = np.argsort(slopes[start:end])
+        order = stable_argsort(slopes[start:end])
         hull, since = np.empty(end - start, np.int64), np.empty(end - start)
         size = 0
         for index in order:
@@ -160,7 +160,7 @@ def _search_line(offsets, slopes, heights, counts, reach):
         for k in range(1, size):
             corners[used], deltas[used, 0], deltas[used, 1] = since[k], hull[k - 1], hull[k]
             used += 1
-    order = np.argsort(corners[:used])
+    order = stable_argsort(corners[:used])
     best, width, step = -1.0, 0.0, 0.0
     left = -reach
     for k in range(used + 1):
