@@ -16,7 +16,6 @@ from typing import Any
 import torch
 
 from regard.attention.base import (
-    STEP_FIELDS,
     Attention,
     AttentionStep,
     EosConstraint,
@@ -24,7 +23,6 @@ from regard.attention.base import (
     Memory,
     Reference,
     State,
-    squeeze_step,
 )
 from regard.attention.registry import (
     AttentionConfig,
@@ -199,8 +197,12 @@ class MultiHeadAttention(Attention):
                 mechanism_step=inner,
                 out_proj=self.out_proj,
             )
-        fields = {name: getattr(inner, name).unsqueeze(1) for name in STEP_FIELDS}
-        return squeeze_step(self._join_steps(AttentionStep(**fields, state=inner.state)))
+        # The heads of a sentence are consecutive rows, so that a view concatenates their contexts.
+        context = self.out_proj(inner.contexts.reshape(len(query), 1, -1))  # (B, 1, D)
+        weights = _unfold_heads(inner.weights.squeeze(1), self.num_heads)
+        after = MultiHeadState(weights, context[:, 0], FoldedHeads(inner.state, self.num_heads))
+        penalty = _unfold_heads(inner.penalty, self.num_heads).sum(1)
+        return AttentionStep.with_one_context(context, weights, after, penalty)
 
     def read_all(
         self,

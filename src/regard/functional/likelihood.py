@@ -155,7 +155,9 @@ def linear_log_softmax(
         bias: b.
     """
     logits = linear(hidden, weight.t(), bias)
-    return torch.log_softmax(logits.to(accumulation_dtype(logits.dtype)), dim=-1)
+    exact = logits.to(accumulation_dtype(logits.dtype))
+    # Without gradients, the result may overwrite the logits.
+    return torch.log_softmax(exact, dim=-1, out=None if torch.is_grad_enabled() else exact)
 
 
 def linear_exponentials(
