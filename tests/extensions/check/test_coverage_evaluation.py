@@ -1,7 +1,5 @@
 """Labels of coverage errors and the measures of a detector, against enumeration and scikit-learn."""
 
-import json
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -13,7 +11,6 @@ from regard.extensions.check.base import PairScores
 from regard.extensions.check.evaluation import (
     CoverageEvaluation,
     LineLabels,
-    read_labels,
     sentence_scores,
 )
 from regard.extensions.check.result import CoverageCheck
@@ -46,6 +43,8 @@ def test_measures_equal_those_of_scikit_learn(rows) -> None:
     found = sentence_scores(labels, scores, 2)
     if not 0 < labels.sum() < len(labels):
         assert np.isnan(found["auroc"].value)
+        evaluated = CoverageEvaluation("own", {"omission": (len(rows), 0)}, {"omission": found})
+        assert evaluated.to_dict()["scores"][0]["value"] is None
         return
     assert found["auroc"].value == pytest.approx(metrics.roc_auc_score(labels, scores))
     expected = metrics.average_precision_score(labels, scores)
@@ -63,15 +62,6 @@ def test_interval_covers_the_spread_of_the_measure() -> None:
     q1, q2 = a / (2 - a), 2 * a * a / (1 + a)
     error = np.sqrt((a * (1 - a) + (n - 1) * (q1 - a * a) + (m - 1) * (q2 - a * a)) / (n * m))
     assert found.high - found.low == pytest.approx(2 * 1.96 * error, rel=0.25)
-
-
-def test_labels_survive_their_file(tmp_path) -> None:
-    labels = [
-        LineLabels(1, {"omission": True, "addition": False}),
-        LineLabels(3, {"unrelated": True}),
-    ]
-    (tmp_path / "labels").write_text("".join(json.dumps(label.to_data()) + "\n" for label in labels) + "\n")
-    assert read_labels(tmp_path / "labels") == labels
 
 
 @pytest.mark.parametrize(
@@ -104,12 +94,6 @@ def test_evaluation_uses_labeled_lines_only() -> None:
     assert "addition" not in found.scores
     with pytest.raises(UsageError, match="at least 2"):
         omissions(0.9).evaluate(labels, num_bootstrap_samples=1)
-
-
-def test_undefined_measure_is_null_in_json() -> None:
-    found = omissions(0.9, 0.1).evaluate([LineLabels(1, {"omission": False})], num_bootstrap_samples=5)
-    assert found.to_dict()["scores"][0]["value"] is None
-    assert "AUROC" in repr(found)
 
 
 def test_spans_join_neighbors_and_name_the_most_probable_word() -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from regard.api.arguments import TextSource, check_texts, read_parallel
 from regard.errors import UsageError
@@ -21,7 +21,9 @@ from regard.extensions.check.model import ErrorModel
 from regard.extensions.check.model_files import check_model_dir, load_coverage_model, save_coverage_model
 from regard.extensions.check.result import CoverageCheck
 from regard.extensions.check.sentences import CheckedSentence
-from regard.generation.reranking import CoverageJudgment
+
+if TYPE_CHECKING:
+    from regard.generation.reranking import CoverageJudgment
 
 _BLOCK_PAIRS = 1_000
 _RULES_ONLY = (
@@ -90,8 +92,12 @@ class CoverageModel:
         """
         return check_blocks(pairs, prepare_detector(checker=self, num_threads=self.num_threads))
 
-    def judge(self, sources: Sequence[str], translations: Sequence[str]) -> list[CoverageJudgment]:
+    def judge(self, sources: Sequence[str], translations: Sequence[str]) -> "list[CoverageJudgment]":
         """Return the coverage errors of each translation."""
+        from regard.generation.reranking import (
+            CoverageJudgment,
+        )  # imports sacreBLEU, which a check does not need
+
         pairs = split_pairs(sources, translations)
         scores = self.model.scores(pairs, self.num_threads)
         return [

@@ -17,7 +17,6 @@ from regard.cli.options import OutputOption
 from regard.cli.output import Output, open_output, print_message, write_json, write_rows, write_table
 from regard.errors import DataError, UsageError
 from regard.text.compression import remove_suffix
-from regard.text.corpus import decode_lines
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -204,6 +203,8 @@ def _check_stream(call: ApiCall) -> None:
 
 def _read_pairs() -> Iterator[tuple[str, str]]:
     """Yield the sources and translations of the lines on standard input."""
+    from regard.text.corpus import decode_lines
+
     for number, line in enumerate(decode_lines(sys.stdin.buffer, "standard input"), 1):
         source, tab, translation = line.partition("\t")
         if not tab:
