@@ -90,7 +90,7 @@ def main() -> None:
     for name, pairs in tables.items():
         (directory / f"{name}.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in pairs), encoding="utf-8")
     letters = {"kind": "characters"}
-    corpora = {name: {"tsv": str(directory / f"{name}.tsv"), "columns": [1, 2]} for name in tables}
+    corpora = {name: {"file": str(directory / f"{name}.tsv"), "columns": [1, 2]} for name in tables}
     config = {
         "data": {
             "cache_dir": str(directory / "prepared"),

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from regard.generation.tune_penalties import PenaltyTuningOptions
     from regard.metrics.base import register_metric
     from regard.models.registry import register_model
+    from regard.text.formats.base import FileOptions
     from regard.text.tokenizers.base import register_tokenizer
     from regard.training.losses.base import register_loss
     from regard.training.run_config import RunConfig, load_config
@@ -59,6 +60,7 @@ __all__ = [
     "Callback",
     "Evaluation",
     "EvaluationOptions",
+    "FileOptions",
     "PenaltyTuningOptions",
     "Repair",
     "ReportOptions",
@@ -117,6 +119,7 @@ _MODULES = {
     "regard.generation.tune_penalties": "PenaltyTuningOptions",
     "regard.metrics.base": "register_metric",
     "regard.models.registry": "register_model",
+    "regard.text.formats.base": "FileOptions",
     "regard.text.tokenizers.base": "register_tokenizer",
     "regard.training.losses.base": "register_loss",
     "regard.training.run_config": "RunConfig load_config",

@@ -7,6 +7,7 @@ from regard.config import from_dict
 from regard.data.config import DataConfig
 from regard.data.dataset import prepare_data
 from regard.errors import DataError
+from regard.text.corpus import CorpusConfig
 
 PAIRS = [("b a b".split(), "x".split()), ("a b".split(), "y x".split())]
 
@@ -41,8 +42,8 @@ def test_empty_side_raises_with_file_and_line(tmp_path):
     source.write_text("a\nb\n")
     target.write_text("x\n \n")
     with pytest.raises(DataError, match=r"t:2: the line is empty"):
-        Corpus.read(source, target)
-    assert len(Corpus.read(source, target, allow_empty=True)) == 2
+        Corpus.read(files := CorpusConfig(source=str(source), target=str(target)))
+    assert len(Corpus.read(files, allow_empty=True)) == 2
     with pytest.raises(DataError, match="no sentence pair"):
         Corpus.from_tokens([])
 

@@ -17,6 +17,7 @@ from regard.cli.main import app
 from regard.config import from_dict
 from regard.errors import DataError, UsageError
 from regard.extensions.phrasebook.corpus import write_splits
+from regard.text.corpus import CorpusConfig
 from regard.text.text_survey import survey_pairs
 from regard.training.run_config import RunConfig, read_run_config
 
@@ -87,7 +88,7 @@ def test_run_of_every_size_validates_also_with_bounded_attention(number: int, sc
     target = PAIRS if script == "latin" else [(source, "это предложение") for source, _ in PAIRS]
     plan = plan_run(survey_pairs(target), number)
     assert plan.joint == (script == "latin") and 3 <= plan.max_epochs <= 100
-    files = ("a", "b")
+    files = CorpusConfig(source="a", target="b")
     text = render_run(plan, files, files, ("runs/x", "prepared/x"), ("seen",))
     bounded = re.sub("^attention = .*\n", "", text, flags=re.MULTILINE)
     bounded, switched = re.subn("^# (fertility|attention) = ", r"\1 = ", bounded, flags=re.MULTILINE)
@@ -143,7 +144,7 @@ def test_doubtful_text_gives_warnings(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "target", "message"),
     [
-        (b"a\n" * 100, b"a\n" * 99, "has 100 lines but .* has 99: parallel files must have the same number"),
+        (b"a\n" * 100, b"a\n" * 99, "has 100 lines but .* has 99: parallel texts must have the same number"),
         (b"", b"", "the file is empty"),
         (b"\xff\xfe\xff" * 50, b"a\n" * 50, "not UTF-8"),
         (b"a\n" * 30, b"b\n" * 30, "20 training pairs, without 10 for validation .* are too few"),

@@ -32,12 +32,12 @@ def test_pointer_model_learns_the_action_tables(tmp_path, caplog):
     result = run(table, "--output-dir", tmp_path / "new", "--columns", "1,3,2", "--num-threads", 1)
     assert result.exit_code == 0, result.output
     new = tmp_path / "new" / "nouns.tsv"
-    pairs = list(read_pairs(from_dict(CorpusConfig, {"tsv": str(new), "columns": [1, 2, 3]})))
+    pairs = list(read_pairs(from_dict(CorpusConfig, {"file": str(new), "columns": [1, 2, 3]})))
     assert [source for source, _ in pairs] == [f"{lemma}\t{tag}" for lemma, _, tag in rows]
     assert [target.replace("→", "") for _, target in pairs] == [form for _, form, _ in rows]
     assert sum("→" in target for _, target in pairs) > len(pairs) / 2
 
-    corpus = {"tsv": str(new), "columns": [1, 2, 3]}
+    corpus = {"file": str(new), "columns": [1, 2, 3]}
     config = {
         "device": "cpu",
         "data": {

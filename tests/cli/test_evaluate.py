@@ -229,7 +229,7 @@ def test_mismatched_files_are_reported(files, tmp_path):
     ("arguments", "part"),
     [
         ([], "nothing to evaluate"),
-        (["hyp"], "no reference"),
+        (["hyp"], "give a second file"),
         (["--gold-links", "x"], "--gold-links, --predicted-links"),
         (["--gold-links", "x", "--predicted-links", "y", "--baseline", "z"], "--baseline"),
         (["hyp", "ref", "--metrics", "bleu,comet"], "bleu, chrf, ter, accuracy, edits, rep, drop, meteor"),

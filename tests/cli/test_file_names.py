@@ -106,7 +106,7 @@ def test_names_that_must_be_utf8_are_refused_before_anything_is_written(
     for name in ("run.toml", f"{LATIN}.de.toml"):
         if not command.startswith("init"):
             Path(name).write_text(
-                '[data]\ntrain = [{ source = "de", target = "en" }]\n[data.valid]\ntsv = "x"\n'
+                '[data]\ntrain = [{ source = "de", target = "en" }]\n[data.valid]\nfile = "x"\n'
             )
     before = sorted(Path().rglob("*"))
     line = command.format(*files, model=f"{LATIN}.model").replace("MODEL", str(model))
@@ -159,7 +159,7 @@ def test_message_is_one_line_that_shows_the_name(name: str, shown: str, settings
 def test_stdout_is_utf8_under_any_encoding_of_the_terminal(tmp_path: Path, encoding: str) -> None:
     path = tmp_path / "run.toml"
     path.write_text(
-        'output_dir = "für"\n[data]\ntrain = [{ tsv = "ö" }]\n[data.valid]\ntsv = "x"\n', encoding="utf-8"
+        'output_dir = "für"\n[data]\ntrain = [{ file = "ö" }]\n[data.valid]\nfile = "x"\n', encoding="utf-8"
     )
     done = subprocess.run(
         [sys.executable, "-m", "regard", "config", path],

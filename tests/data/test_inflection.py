@@ -41,8 +41,8 @@ def table(directory, name, rows):
 def configure(directory, train, valid, columns):
     data = {
         "cache_dir": str(directory / "prepared"),
-        "train": [{"tsv": train, "columns": columns}],
-        "valid": {"tsv": valid, "columns": columns},
+        "train": [{"file": train, "columns": columns}],
+        "valid": {"file": valid, "columns": columns},
         "source_tokenizer": {"kind": "inflection"},
         "target_tokenizer": {"kind": "characters"},
     }
@@ -69,8 +69,8 @@ def test_features_are_distinguished_from_characters(lemma, wanted, separator):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("Ei\tPL", r"train\.tsv: line 2: 2 tab-separated columns, expected 3"),
-        ("Ei", r"train\.tsv: line 2: 1 tab-separated columns, expected 3"),
+        ("Ei\tPL", r"train\.tsv: line 2: 2 columns, expected 3"),
+        ("Ei", r"train\.tsv: line 2: 1 columns, expected 3"),
         ("Ei\t;\tEier", r"train\.tsv: line 2: no features in 'Ei\\t;'"),
         ("Ei\t\tEier", r"train\.tsv: line 2: no features"),
         ("\tPL\tEier", r"train\.tsv: line 2: no lemma"),

@@ -37,7 +37,7 @@ max_length_offset = 2
 """
 PHRASE = 'kind = "phrase", tuning = { num_rounds = 1, nbest_size = 5, num_restarts = 1 }'
 TRANSFORMER = 'kind = "transformer", d_model = 8, num_heads = 2, feed_forward = { ffn_size = 8 }'
-NOUNS = {name: f'{{ tsv = "{name}.tsv", columns = [1, 2, 3] }}' for name in ("nouns", "dev")}
+NOUNS = {name: f'{{ file = "{name}.tsv", columns = [1, 2, 3] }}' for name in ("nouns", "dev")}
 RUNS = {
     "soft": [],
     "sparse": ["model.attention.normalizer=sparsemax"],

@@ -97,7 +97,7 @@ def write_more(root: Path) -> None:
     (root / "pairs.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in zip(*lines, strict=True)))
     config = (root / "lstm.toml").read_text()
     start, end = config.index("train = ["), config.index("[model]")
-    tsv = 'train = [{ tsv = "pairs.tsv" }]\nvalid = { tsv = "pairs.tsv" }\n'
+    tsv = 'train = [{ file = "pairs.tsv" }]\nvalid = { file = "pairs.tsv" }\n'
     (root / "tsv.toml").write_text(
         config[:start].replace('"prepared"', '"prepared-tsv"') + tsv + config[end:]
     )

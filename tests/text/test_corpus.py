@@ -65,14 +65,14 @@ def test_empty_files_are_reported(tmp_path, content):
 
 def test_pairs_are_read_from_two_files_or_one_tsv_file(tmp_path):
     source, target = write(tmp_path / "s", b"a\nb\n"), write(tmp_path / "t", b"x\ny\n")
-    both = write(tmp_path / "both", b"a\tx\nb\ty\tmore\n")
+    both = write(tmp_path / "both.tsv", b"a\tx\nb\ty\tmore\n")
     expected = [("a", "x"), ("b", "y")]
     assert list(read_pairs(CorpusConfig(source=source, target=target))) == expected
-    assert list(read_pairs(CorpusConfig(tsv=both))) == expected
+    assert list(read_pairs(CorpusConfig(file=both))) == expected
     # The columns of inflection data: lemma, features, form.
-    nouns = write(tmp_path / "nouns", "Kloß\tplural\tKlöße\n".encode())
-    assert list(read_pairs(CorpusConfig(tsv=nouns, columns=(1, 2, 3)))) == [("Kloß\tplural", "Klöße")]
-    assert list(read_pairs(CorpusConfig(tsv=nouns, columns=(3, 1)))) == [("Klöße", "Kloß")]
+    nouns = write(tmp_path / "nouns.tsv", "Kloß\tplural\tKlöße\n".encode())
+    assert list(read_pairs(CorpusConfig(file=nouns, columns=(1, 2, 3)))) == [("Kloß\tplural", "Klöße")]
+    assert list(read_pairs(CorpusConfig(file=nouns, columns=(3, 1)))) == [("Klöße", "Kloß")]
 
 
 @pytest.mark.parametrize(
@@ -84,8 +84,8 @@ def test_different_line_counts_are_reported_with_both_files(tmp_path, left, righ
     with pytest.raises(DataError) as caught:
         list(read_pairs(CorpusConfig(source=source, target=target)))
     assert f"{source} has {counts[0]} lines but {target} has {counts[1]}" in str(caught.value)
-    with pytest.raises(DataError, match="line 1: 1 tab-separated columns, expected 2"):
-        list(read_pairs(CorpusConfig(tsv=source)))
+    with pytest.raises(DataError, match="line 1: 1 columns, expected 2"):
+        list(read_pairs(CorpusConfig(file=source, format="tsv")))
 
 
 FILES = {"source": "s", "target": "t"}
@@ -96,12 +96,12 @@ FILES = {"source": "s", "target": "t"}
     [
         ({}, "either"),
         ({"source": "s"}, "either"),
-        ({**FILES, "tsv": "b"}, "either"),
+        ({**FILES, "file": "b"}, "either"),
         ({**FILES, "source_prefix": "two words"}, "one word"),
         ({**FILES, "sampling_weight": 0}, "greater than 0"),
         ({**FILES, "wieght": 2}, "weight"),
-        ({"tsv": "b", "columns": [0, 1]}, "from 1"),
-        ({"tsv": "b", "columns": [1, 1, 3]}, "twice"),
+        ({"file": "b", "columns": [0, 1]}, "from 1"),
+        ({"file": "b", "columns": [1, 1, 3]}, "twice"),
     ],
 )
 def test_invalid_corpus_settings_are_rejected(corpus, message):

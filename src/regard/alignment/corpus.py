@@ -10,7 +10,6 @@ from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -214,17 +213,15 @@ class Corpus:
     @classmethod
     def read(
         cls,
-        source: Path | str,
-        target: Path | str,
+        corpus: CorpusConfig,
         words: tuple[WordList, WordList] | None = None,
         lowercase: bool = False,
         allow_empty: bool = False,
     ) -> "Corpus":
-        """Read a corpus from two parallel files, plain or compressed.
+        """Read a corpus from two parallel files or one file with both sides.
 
         Args:
-            source: The source text, with words separated by white space.
-            target: The target text.
+            corpus: The files, with words separated by white space.
             words: As in `from_tokens`.
             lowercase: Whether to lowercase the text.
             allow_empty: As in `from_tokens`.
@@ -234,11 +231,9 @@ class Corpus:
                 names them.
         """
         fold = str.lower if lowercase else str
-        pairs = (
-            tuple(split_whitespace(fold(line)) for line in pair)
-            for pair in read_pairs(CorpusConfig(source=str(source), target=str(target)))
-        )
-        return cls.from_tokens(pairs, words, (str(source), str(target)), allow_empty)
+        pairs = (tuple(split_whitespace(fold(line)) for line in pair) for pair in read_pairs(corpus))
+        names = corpus.source or corpus.file or "", corpus.target or corpus.file or ""
+        return cls.from_tokens(pairs, words, names, allow_empty)
 
 
 class _SideBuilder:

@@ -75,7 +75,7 @@ def write_action_tables(
             columns = [*source.split("\t"), form]
             if not all(map(split_whitespace, columns)) or STEP in form:
                 raise DataError(
-                    f"{table.tsv}: line {number}: {columns}: every column must contain text, and the "
+                    f"{table.file}: line {number}: {columns}: every column must contain text, and the "
                     f"form must not contain {STEP}"
                 )
     pairs = [(source.partition("\t")[0], form) for table in rows for source, form in table]

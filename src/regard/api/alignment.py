@@ -23,12 +23,13 @@ from regard.alignment.base import ALIGNERS, DEFAULT_ALIGNER, default_config
 from regard.alignment.pointer_actions import write_action_tables
 from regard.alignment.symmetrize import METHODS, Method
 from regard.alignment.word_aligner import DIRECTIONS
-from regard.api.arguments import NamedText, TextSource, read_parallel
+from regard.api.arguments import NamedText, TextSource, corpus_files, read_parallel
 from regard.config import from_dict
 from regard.config.results import Result, SequenceResult
 from regard.errors import UsageError
 from regard.text.compression import remove_suffix
 from regard.text.corpus import CorpusConfig
+from regard.text.formats.base import FileOptions
 from regard.text.paths import check_outputs
 from regard.text.reading import InvalidJsonError, parse_json
 from regard.text.words import split_whitespace
@@ -93,9 +94,10 @@ class Aligner:
     def train(
         cls,
         sources: TextSource,
-        targets: TextSource,
+        targets: TextSource | None = None,
         kind: str = DEFAULT_ALIGNER,
         *,
+        file_options: FileOptions | None = None,
         lowercase: bool = False,
         seed: int = 1,
         num_threads: int = 0,
@@ -104,8 +106,9 @@ class Aligner:
         """Train an aligner on sentence pairs, whose words are separated by ASCII white space.
 
         Args:
-            sources: The source sentences, or a file.
+            sources: The source sentences, or a file; without `targets`, a file with both sides.
             targets: Their translations, or a file.
+            file_options: Format of a file with both sides.
             kind: The aligner: `ibm1`, `ibm2`, `hmm`, `bayes`, or a registered one.
             lowercase: Whether to ignore case.
             seed: Random seed.
@@ -119,7 +122,7 @@ class Aligner:
             ConfigError: if an option is wrong; names it.
         """
         config = aligner_config(kind, options)
-        sides = read_parallel(sources, targets)
+        sides = read_parallel(sources, targets, options=file_options)
         corpus = Corpus.from_tokens(_split_pairs(sides, lowercase), names=("sources", "targets"))
         setup = TrainingSetup(num_threads=num_threads, seed=seed)
         return cls.train_corpus(corpus, config, setup, lowercase)
@@ -172,13 +175,18 @@ class Aligner:
         self.model.save(directory)
 
     def align(
-        self, sources: TextSource, targets: TextSource, symmetrize: str = "grow-diag-final-and"
+        self,
+        sources: TextSource,
+        targets: TextSource | None = None,
+        symmetrize: str = "grow-diag-final-and",
+        file_options: FileOptions | None = None,
     ) -> Alignments:
         """Align sentence pairs, which may be other ones than those of training.
 
         Args:
-            sources: The source sentences, or a file.
+            sources: The source sentences, or a file; without `targets`, a file with both sides.
             targets: Their translations, or a file. A pair with an empty side has no links.
+            file_options: Format of a file with both sides.
             symmetrize: Combination of the two directions: `intersection`, `union`, `grow-diag`,
                 `grow-diag-final`, `grow-diag-final-and`, or one direction: `forward`, `backward`.
 
@@ -187,7 +195,7 @@ class Aligner:
             UsageError: if there is no such method.
         """
         method = _method(symmetrize)
-        sides = read_parallel(sources, targets)
+        sides = read_parallel(sources, targets, options=file_options)
         # The result shows the words as given. Only the words for the aligner's vocabulary are lowercased.
         pairs = _split_pairs(sides, self.model.lowercase)
         corpus = Corpus.from_tokens(pairs, self.model.words, allow_empty=True)
@@ -200,15 +208,16 @@ class Aligner:
 
 def align(
     sources: TextSource,
-    targets: TextSource,
+    targets: TextSource | None = None,
     kind: str = DEFAULT_ALIGNER,
     *,
+    file_options: FileOptions | None = None,
     symmetrize: str = "grow-diag-final-and",
     **options: Any,
 ) -> Alignments:
     """Train an aligner on sentence pairs and align them; see `Aligner.train` and `Aligner.align`."""
     # The texts are used twice, but an iterator can be read only once.
-    source, target = read_parallel(sources, targets)
+    source, target = read_parallel(sources, targets, options=file_options)
     aligner = Aligner.train(source.lines, target.lines, kind, **options)
     return aligner.align(source.lines, target.lines, symmetrize)
 
@@ -269,8 +278,9 @@ class AlignedFiles(Result):
 
 def align_files(
     source: Path | str,
-    target: Path | str,
+    target: Path | str | None = None,
     *,
+    file_options: FileOptions | None = None,
     lowercase: bool = False,
     symmetrize: str = "grow-diag-final-and",
     model: str | None = None,
@@ -284,9 +294,10 @@ def align_files(
     """Align the words of files, which may be larger than memory, with a new or a trained aligner.
 
     Args:
-        source: Source text, with words separated by white space.
+        source: Source text, with words separated by white space, or a file with both sides, such as TMX.
         target: Translations, one line per source line. With a trained aligner, a pair may have an empty side
             and then has no links.
+        file_options: Format of a file with both sides.
         lowercase: Whether to ignore case.
         symmetrize: Symmetrization of the two directions: intersection, union, grow-diag, grow-diag-final or
             grow-diag-final-and. With forward or backward, only one direction is used.
@@ -305,9 +316,7 @@ def align_files(
     """
     method = _method(symmetrize)
     if aligner is not None and (model is not None or overrides or save_aligner is not None):
-        raise UsageError(
-            "--aligner uses a trained aligner, so it cannot be combined with --model, --set or --save-aligner"
-        )
+        raise UsageError("--aligner cannot be combined with --model, --set or --save-aligner")
     config = aligner_config(model or DEFAULT_ALIGNER, dict(map(_setting, overrides)), "--set")
     # Check the target directory before training, which may take hours.
     if save_aligner is not None:
@@ -316,7 +325,7 @@ def align_files(
     # An aligner that was trained on lowercased text has only lowercased words in its vocabulary.
     lowercase = lowercase or (trained is not None and trained.model.lowercase)
     known = None if trained is None else trained.model.words
-    corpus = Corpus.read(Path(source), Path(target), known, lowercase, allow_empty=trained is not None)
+    corpus = Corpus.read(corpus_files(source, target, file_options), known, lowercase, trained is not None)
     if trained is None:
         # A saved aligner needs both directions, because it may later be symmetrized in another way.
         single = method in DIRECTIONS and save_aligner is None
@@ -368,8 +377,10 @@ def convert_tables(
     """
     if len(columns) < 2 or min(columns) < 1 or len(set(columns)) < len(columns):
         raise UsageError(f"--columns {columns}: expected at least two different numbers, counted from 1")
-    settings = from_dict(CorpusConfig, {"tsv": "table", "columns": list(columns)}, origin="--columns")
-    corpora = [replace(settings, tsv=str(table)) for table in tables]
+    settings = from_dict(
+        CorpusConfig, {"file": "table", "format": "tsv", "columns": list(columns)}, origin="--columns"
+    )
+    corpora = [replace(settings, file=str(table)) for table in tables]
     # The new tables are plain text, also those of compressed tables.
     paths = [Path(output_dir) / remove_suffix(Path(table).name) for table in tables]
     # All names are checked before the aligner is trained.

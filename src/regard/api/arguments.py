@@ -1,13 +1,14 @@
 """Arguments of the Python API: texts and word links, as files or as lists."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
 from regard.analysis.inputs import ParallelText
 from regard.errors import DataError, UsageError
-from regard.text.corpus import clean_line, read_lines
+from regard.text.corpus import CorpusConfig, clean_line, pair_lines, read_file, read_plain_lines
+from regard.text.formats.base import FileOptions, Segment
 from regard.text.links import Links, check_links
 from regard.text.words import split_whitespace
 
@@ -40,9 +41,27 @@ class NamedText:
             DataError: if the file cannot be read.
             UsageError: if the list contains other items than texts.
         """
-        if isinstance(source, str | Path):
-            return cls(str(source), str(source), list(read_lines(Path(source))))
-        return cls(argument, None, check_texts([getattr(line, "text", line) for line in source], argument))
+        file = str(source) if isinstance(source, str | Path) else None
+        return cls(file or argument, file, list(iterate_texts(source, argument)))
+
+
+def iterate_texts(source: Path | str | Iterable[Any], argument: str) -> Iterator[str]:
+    """Yield the lines of a file, or the texts of a list, cleaned as lines are; see `NamedText.read`."""
+    if isinstance(source, str | Path):
+        yield from read_plain_lines(source)
+        return
+    for item in source:
+        text = getattr(item, "text", item)
+        if not isinstance(text, str):
+            raise UsageError(f"{argument}: expected a string, got {text!r}")
+        # A lone surrogate is possible in a Python string, but no file or response can contain it.
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise UsageError(
+                f"{argument}: character {error.start + 1} of {text!r} is not valid Unicode"
+            ) from None
+        yield clean_line(text)[0]
 
 
 def check_texts(texts: Iterable[Any], name: str) -> list[str]:
@@ -51,19 +70,7 @@ def check_texts(texts: Iterable[Any], name: str) -> list[str]:
     Raises:
         UsageError: if an item is not such a string.
     """
-    cleaned = []
-    for text in texts:
-        if not isinstance(text, str):
-            raise UsageError(f"{name}: expected a string, got {text!r}")
-        # A lone surrogate is possible in a Python string, but no file or response can contain it.
-        try:
-            text.encode()
-        except UnicodeEncodeError as error:
-            raise UsageError(
-                f"{name}: character {error.start + 1} of {text!r} is not valid Unicode"
-            ) from None
-        cleaned.append(clean_line(text)[0])
-    return cleaned
+    return list(iterate_texts(list(texts), name))
 
 
 def check_num_lines(name: str, count: int, other: str, expected: int) -> None:
@@ -79,22 +86,69 @@ def check_num_lines(name: str, count: int, other: str, expected: int) -> None:
         )
 
 
-def read_parallel(
-    first: TextSource, second: TextSource, names: tuple[str, str] = ("sources", "targets")
-) -> tuple[NamedText, NamedText]:
-    """Return two texts with the same number of lines.
+def read_segments(
+    first: TextSource,
+    second: TextSource | None = None,
+    names: tuple[str, str] = ("sources", "targets"),
+    options: FileOptions | None = None,
+) -> Iterator[Segment]:
+    """Yield the segments of two texts with the same number of lines, or of one file with both sides.
 
     Args:
-        first: The source lines, or a file.
+        first: The source lines, or a file; with `second` None, a file with both sides.
         second: Their translations, or a file.
         names: Names of lists in messages. A file has its own name.
+        options: Format of a file with both sides. Default: that of its suffix.
 
     Raises:
-        DataError: if a file cannot be read, or the numbers of lines differ.
+        DataError: if a file cannot be read, is not of its format, or the numbers of lines differ.
+        UsageError: if the format is unknown, the options have no effect, or a list contains other items.
     """
-    left, right = NamedText.read(first, names[0]), NamedText.read(second, names[1])
-    check_num_lines(left.name, len(left.lines), right.name, len(right.lines))
-    return left, right
+    if second is None:
+        if not isinstance(first, str | Path):
+            raise UsageError(f"{names[1]}: missing; only a file may contain both sides")
+        yield from read_file(first, options or FileOptions())
+        return
+    check_unused(options)
+    texts = (first, names[0]), (second, names[1])
+    sides = [iterate_texts(text, name) for text, name in texts]
+    labels = [str(text) if isinstance(text, str | Path) else name for text, name in texts]
+    yield from pair_lines(sides[0], sides[1], (labels[0], labels[1]))
+
+
+def corpus_files(source: Path | str, target: Path | str | None, options: FileOptions | None) -> CorpusConfig:
+    """Return the corpus of two plain files, or of one file with both sides.
+
+    Raises:
+        UsageError: if options of a file format are given for two plain files.
+    """
+    if target is None:
+        return CorpusConfig(file=str(source), **asdict(options or FileOptions()))
+    check_unused(options)
+    return CorpusConfig(source=str(source), target=str(target))
+
+
+def check_unused(options: FileOptions | None) -> None:
+    """Raise UsageError if options of a file format are given, which need one file with both sides."""
+    if options is not None and options != FileOptions():
+        raise UsageError("options of a file format (--format, --columns...) need one file with both sides")
+
+
+def read_parallel(
+    first: TextSource,
+    second: TextSource | None = None,
+    names: tuple[str, str] = ("sources", "targets"),
+    options: FileOptions | None = None,
+) -> tuple[NamedText, NamedText]:
+    """Return two texts with the same number of lines; see `read_segments`."""
+    segments = list(read_segments(first, second, names, options))
+    files = [
+        str(text) if isinstance(text, str | Path) else None
+        for text in (first, first if second is None else second)
+    ]
+    sources, targets = [entry.source for entry in segments], [entry.target for entry in segments]
+    left = NamedText(files[0] or names[0], files[0], sources)
+    return left, NamedText(files[1] or names[1], files[1], targets)
 
 
 def parallel_text(sources: TextSource, references: TextSource) -> ParallelText:

@@ -19,7 +19,9 @@ from regard.api.arguments import (
     TextSource,
     check_num_lines,
     check_rows,
+    check_unused,
     count_words,
+    read_parallel,
     reference_sets,
 )
 from regard.api.evaluation_result import (
@@ -33,6 +35,7 @@ from regard.errors import UsageError
 from regard.metrics.alignment import aer_from_counts, alignment_score, count_links
 from regard.metrics.base import METRICS, MetricInput, bootstrap, paired_bootstrap
 from regard.metrics.translation import looks_tokenized
+from regard.text.formats.base import FileOptions
 from regard.text.links import GoldLinks, Links, parse_gold_links, parse_links
 
 
@@ -50,13 +53,14 @@ def evaluate(
     predicted_links: LinkSource | None = None,
     targets: TextSource | None = None,
     options: EvaluationOptions | None = None,
+    file_options: FileOptions | None = None,
 ) -> Evaluation:
     """Score translations or word links with 95 % confidence intervals (Koehn 2004).
 
     Args:
         hypotheses: Translations, one per line; in Python, also strings or results of `Translator.translate`.
         references: Reference translations, one per translation. Several files, or a list of lists, are
-            several sets of references.
+            several sets of references. Default: those of a file of translations and references (TSV...).
         sources: Source text. It is included in the rows of sentences, and word links are checked against it.
         metrics: Names of metrics: bleu, chrf, ter, rep, drop, meteor (English, needs Java), accuracy (share
             of exactly correct lines), edits (character edit distance), or one of a plugin.
@@ -70,6 +74,7 @@ def evaluate(
         predicted_links: Word links that are compared with the gold links.
         targets: Target text of the gold links, whose words the links must not exceed.
         options: Tokenizer, case, parameters of REP, and the bootstrap.
+        file_options: Format of such a file.
 
     Raises:
         DataError: if the numbers of sentences differ, or a link points beyond its sentence.
@@ -87,7 +92,8 @@ def evaluate(
         raise UsageError("there is nothing to evaluate: give translations and references, or word links")
     result = Evaluation(options=options)
     if hypotheses is not None:
-        result = _evaluate_texts(hypotheses, references, sources, names, baseline, links, options)
+        texts = _read_texts(hypotheses, references, file_options)
+        result = _evaluate_texts(*texts, sources, names, baseline, links, options)
     if gold_links is None or predicted_links is None:
         return result
     samples = {"num_bootstrap_samples": options.num_bootstrap_samples, "seed": options.seed}
@@ -109,9 +115,20 @@ def _check_needed(
             raise UsageError(f"{name} (--{name.replace('_', '-')}) {problem} {other}")
 
 
+def _read_texts(
+    hypotheses: TextSource, references: Any, options: FileOptions | None
+) -> tuple[NamedText, list[NamedText]]:
+    """Return the translations and the sets of references, from several files or from one."""
+    if references is None:
+        first, reference = read_parallel(hypotheses, None, ("hypotheses", "references"), options)
+        return first, [reference]
+    check_unused(options)
+    return NamedText.read(hypotheses, "hypotheses"), reference_sets(references)
+
+
 def _evaluate_texts(
-    hypotheses: TextSource,
-    references: Any,
+    first: NamedText,
+    truths: list[NamedText],
     sources: TextSource | None,
     names: Sequence[str],
     baseline: TextSource | None,
@@ -119,9 +136,6 @@ def _evaluate_texts(
     options: EvaluationOptions,
 ) -> Evaluation:
     """Return the scores of translations by each metric; see `evaluate`."""
-    if references is None:
-        raise UsageError("there is no reference: give the translations and their references")
-    first, truths = NamedText.read(hypotheses, "hypotheses"), reference_sets(references)
     drop_links = {name: part for name, part in links.items() if part is not None}
     other = None if baseline is None else NamedText.read(baseline, "baseline")
     source = None if sources is None else NamedText.read(sources, "sources")

@@ -9,9 +9,8 @@ import filecmp
 import json
 import math
 import tomllib
-from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from importlib.resources import files as package_files
 from itertools import islice
 from pathlib import Path
@@ -19,12 +18,14 @@ from typing import Any, Literal
 
 from jinja2 import Environment, StrictUndefined
 
+from regard.api.arguments import corpus_files
 from regard.config import from_dict
 from regard.config.results import Result
 from regard.errors import DataError, UsageError
 from regard.text.compression import remove_suffix
-from regard.text.corpus import CorpusConfig, read_pairs
+from regard.text.corpus import CorpusConfig, corpus_name, read_pairs
 from regard.text.files import atomic_directory, write_atomic
+from regard.text.formats.base import FileOptions
 from regard.text.paths import check_name, check_outputs, is_special_file
 from regard.text.reading import open_regular_file
 from regard.text.text_survey import TextSurvey, survey_pairs
@@ -34,8 +35,6 @@ MIN_PAIRS = 50
 """Number of training pairs below which no run is written."""
 MAX_VALID_PAIRS, MIN_VALID_PAIRS, VALID_SHARE = 1_000, 10, 20
 """By default, a twentieth of the pairs is the validation text, within these limits."""
-_Files = tuple[str, str]
-"""The names of the source and the target file."""
 CHARACTERS_PER_TOKEN = {"CJK": 1.3}
 OTHER_CHARACTERS_PER_TOKEN = 3.5
 """Average characters of a subword token, for estimates of lengths and numbers of tokens."""
@@ -162,24 +161,27 @@ class InitializedRun(Result):
 
 def init_run(
     source: Path | str,
-    target: Path | str,
+    target: Path | str | None = None,
     output: Path | str = "run.toml",
     *,
     valid: tuple[Path | str, Path | str] | None = None,
     output_dir: Path | str | None = None,
+    file_options: FileOptions | None = None,
 ) -> InitializedRun:
-    """Examine two parallel files and write a commented TOML file of a run, as `regard init` does.
+    """Examine parallel text and write a commented TOML file of a run, as `regard init` does.
 
     Without `valid`, the last lines become the validation text: both parts are written to the directory
     `NAME-text` next to the file `NAME.toml`. If the call is interrupted, the same call completes the run.
 
     Args:
-        source: Source text, one sentence per line, plain or compressed.
-        target: Target text, one line per source line.
+        source: Source text, one sentence per line, plain or compressed; or a file with both sides: TSV, CSV,
+            JSONL, PO, XLIFF or TMX.
+        target: Target text, one line per source line. Default: that of a file with both sides.
         output: TOML file to write.
         valid: Source and target text for validation. Default: the last lines of the training text, a
             twentieth of it but at least 10 and at most 1,000 lines.
         output_dir: Model directory of the run. Default: `runs/NAME`.
+        file_options: Format of a file with both sides.
 
     Raises:
         DataError: if a file is missing, empty, not text or too short, or the numbers of lines differ.
@@ -187,18 +189,18 @@ def init_run(
             UTF-8, or arguments contradict each other.
     """
     path = Path(output)
-    train = str(source), str(target)
-    files = {"train": train, "valid": train if valid is None else (str(valid[0]), str(valid[1]))}
+    train = corpus_files(source, target, file_options)
+    files = {"train": train, "valid": train if valid is None else corpus_files(*valid, None)}
     _check_files(path, files, is_split=valid is None)
     model_dir = f"runs/{path.stem}" if output_dir is None else str(output_dir)
     check_name(model_dir)
-    survey = survey_pairs(_read(train))
+    survey = survey_pairs(read_pairs(train))
     if valid is None:
         held_out = min(MAX_VALID_PAIRS, max(MIN_VALID_PAIRS, survey.pairs // VALID_SHARE))
         num_train = max(0, survey.pairs - held_out)
         files = _text_files(path, train)
     else:
-        num_train, held_out = survey.pairs, sum(1 for _ in _read(files["valid"]))
+        num_train, held_out = survey.pairs, sum(1 for _ in read_pairs(files["valid"]))
     _check_size(survey, num_train, held_out, train)
     plan, findings = plan_run(survey, num_train), survey.describe(num_train, held_out)
     content = render_run(plan, files["train"], files["valid"], (model_dir, f"prepared/{path.stem}"), findings)
@@ -216,8 +218,8 @@ def init_run(
 
 def render_run(
     plan: RunPlan,
-    train: _Files,
-    valid: _Files,
+    train: CorpusConfig,
+    valid: CorpusConfig,
     directories: tuple[str, str],
     findings: tuple[str, ...],
 ) -> str:
@@ -233,26 +235,36 @@ def render_run(
     environment = Environment(
         autoescape=False, undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True
     )
-    # The escapes of a TOML string are those of JSON.
-    environment.filters["quoted"] = lambda text: json.dumps(text, ensure_ascii=False).replace(
-        "\x7f", "\\u007f"
-    )
+    environment.filters["quoted"] = _quote
     template = package_files("regard.api").joinpath("assets", "run.toml.j2").read_text(encoding="utf-8")
-    names = {"train": train, "valid": valid, "output_dir": directories[0], "cache_dir": directories[1]}
+    names = {
+        "train": _inline_table(train),
+        "valid": _inline_table(valid),
+        "output_dir": directories[0],
+        "cache_dir": directories[1],
+    }
     return environment.from_string(template).render(plan=plan, findings=findings, **names)
 
 
-def _read(files: _Files) -> Iterator[tuple[str, str]]:
-    return iter(read_pairs(CorpusConfig(source=files[0], target=files[1])))
+def _quote(value: Any) -> str:
+    """Return a text or a list of texts in TOML, whose escapes are those of JSON."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def _check_files(path: Path, files: dict[str, _Files], is_split: bool) -> None:
+def _inline_table(corpus: CorpusConfig) -> str:
+    """Return the files of a corpus and their format in TOML."""
+    names = ("source", "target", "file", *(field.name for field in fields(FileOptions)))
+    options = ((name, getattr(corpus, name)) for name in names)
+    return f"{{ {', '.join(f'{name} = {_quote(value)}' for name, value in options if value)} }}"
+
+
+def _check_files(path: Path, files: dict[str, CorpusConfig], is_split: bool) -> None:
     """Check the names of all files, before the text is read."""
-    inputs = [Path(name) for names in files.values() for name in names]
+    inputs = [Path(name) for corpus in files.values() for name in _names(corpus)]
     for file in inputs:
         check_name(file)
         open_regular_file(file).close()
-    for source, target in files.values():
+    for source, target in (_names(corpus) for corpus in files.values() if corpus.file is None):
         if Path(source).resolve() == Path(target).resolve():
             raise UsageError(f"{source}: source and target are the same file")
     check_name(path)
@@ -263,37 +275,47 @@ def _check_files(path: Path, files: dict[str, _Files], is_split: bool) -> None:
     check_outputs(inputs, [path], [path.with_name(f"{path.stem}-text")] if is_split else [])
 
 
-def _check_size(survey: TextSurvey, num_train: int, num_valid: int, files: _Files) -> None:
+def _names(corpus: CorpusConfig) -> list[str]:
+    """Return the files of a corpus."""
+    return [name for name in (corpus.source, corpus.target, corpus.file) if name is not None]
+
+
+def _check_size(survey: TextSurvey, num_train: int, num_valid: int, corpus: CorpusConfig) -> None:
     """Raise DataError if there are too few training pairs; those with an empty side are dropped."""
     usable = max(0, num_train - survey.empty)
     if usable < MIN_PAIRS:
         raise DataError(
-            f"{files[0]} and {files[1]}: {usable} training pairs, without {num_valid} for validation and "
+            f"{corpus_name(corpus)}: {usable} training pairs, without {num_valid} for validation and "
             f"{survey.empty} with an empty side, are too few: training needs at least {MIN_PAIRS}, and "
             "useful translations several thousand"
         )
 
 
-def _text_files(path: Path, train: _Files) -> dict[str, _Files]:
+def _text_files(path: Path, train: CorpusConfig) -> dict[str, CorpusConfig]:
     """Return the files of the training and the validation part, with the endings of the original files."""
-    first, second = (Path(remove_suffix(name)).suffix[1:] for name in train)
+    names = train.source or "", train.target or ""
+    first, second = (Path(remove_suffix(name)).suffix[1:] for name in names)
     if not (first.isalnum() and second.isalnum()) or first == second:
         first, second = "source", "target"
     directory = path.with_name(f"{path.stem}-text")
     return {
-        split: (str(directory / f"{split}.{first}"), str(directory / f"{split}.{second}"))
+        split: corpus_files(directory / f"{split}.{first}", directory / f"{split}.{second}", None)
         for split in ("train", "valid")
     }
 
 
-def _write_text(path: Path, content: str, train: _Files, files: dict[str, _Files], num_train: int) -> None:
+def _write_text(
+    path: Path, content: str, train: CorpusConfig, files: dict[str, CorpusConfig], num_train: int
+) -> None:
     """Write the text of both parts and the TOML file, if no other file is replaced."""
-    directory, pairs = path.with_name(f"{path.stem}-text"), _read(train)
+    directory, pairs = path.with_name(f"{path.stem}-text"), read_pairs(train)
     try:
         with atomic_directory(directory) as new:
-            for names, number in ((files["train"], num_train), (files["valid"], None)):
+            for corpus, number in ((files["train"], num_train), (files["valid"], None)):
                 with ExitStack() as stack:
-                    outputs = [stack.enter_context(open(new / Path(name).name, "wb")) for name in names]
+                    outputs = [
+                        stack.enter_context(open(new / Path(name).name, "wb")) for name in _names(corpus)
+                    ]
                     for pair in islice(pairs, number):
                         for output, line in zip(outputs, pair, strict=True):
                             output.write(f"{line}\n".encode())

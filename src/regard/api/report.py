@@ -213,7 +213,7 @@ def _config_text(model: Any) -> ParallelText:
     corpus: CorpusConfig = data.test or data.valid
     pairs = list(read_pairs(corpus))
     sources, references = (tuple(pair[side] for pair in pairs) for side in (0, 1))
-    return ParallelText(sources, references, corpus.source or corpus.tsv, corpus.target or corpus.tsv)
+    return ParallelText(sources, references, corpus.source or corpus.file, corpus.target or corpus.file)
 
 
 def _check_gold(systems: Sequence[SystemResults], gold: Sequence[GoldLinks], given: Any) -> None:

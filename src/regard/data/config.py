@@ -128,7 +128,7 @@ def describe_settings(config: DataConfig) -> dict[str, Any]:
         if settings[side]["kind"] == "pretrained":
             settings[side].pop("path")  # its files are inputs
     for corpus in [*settings["train"], settings["valid"], settings.get("test", {})]:
-        for name in ("source", "target", "tsv", "sampling_weight"):
+        for name in ("source", "target", "file", "sampling_weight"):
             corpus.pop(name, None)
     return {"format": MANIFEST_VERSION, "settings": settings}
 
@@ -219,7 +219,7 @@ def input_files(config: DataConfig) -> list[tuple[str, str]]:
     texts = [
         (f"{name}.{part}", path)
         for name, corpus in named
-        for part in ("source", "target", "tsv")
+        for part in ("source", "target", "file")
         if (path := getattr(corpus, part)) is not None
     ]
     tokenizers = (("source", config.source_tokenizer), ("target", config.target_tokenizer))

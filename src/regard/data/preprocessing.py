@@ -35,7 +35,7 @@ from regard.data.arrays import (
 from regard.data.config import MANIFEST, DataConfig
 from regard.data.text import TextProcessor, TextSide
 from regard.errors import DataError
-from regard.text.corpus import CorpusConfig, corpus_name, read_pairs
+from regard.text.corpus import CorpusConfig, corpus_name, read_pairs, read_segments
 from regard.text.files import atomic_directory, check_replaceable, write_atomic
 from regard.text.reading import file_digest
 from regard.text.tokenizers.base import (
@@ -288,11 +288,12 @@ class _Preprocessor:
 
 def _checked(corpus: CorpusConfig, tokenizers: tuple[Tokenizer, Tokenizer]) -> Iterator[tuple[str, str]]:
     """Yield the pairs of a corpus after checking that they have the format of the tokenizers."""
-    for number, pair in enumerate(read_pairs(corpus), 1):
+    for segment in read_segments(corpus):
+        pair = segment.source, segment.target
         for tokenizer, line, name in zip(tokenizers, pair, (corpus.source, corpus.target), strict=True):
             problem = tokenizer.format_error(line)
             if problem is not None:
-                raise DataError(f"{corpus.tsv or name}: line {number}: {problem}")
+                raise DataError(f"{corpus.file or name}: line {segment.line}: {problem}")
         yield pair
 
 

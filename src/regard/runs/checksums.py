@@ -32,7 +32,7 @@ DEPENDENCY_DIRS = ("predictor", "pretrained")
 
 def is_path_option(key: str) -> bool:
     """Return whether an option is the path of a text or of prepared data; their content is checked."""
-    text = key.startswith("data.") and key.rpartition(".")[2] in ("source", "target", "tsv")
+    text = key.startswith("data.") and key.rpartition(".")[2] in ("source", "target", "file")
     return text or key == "data.cache_dir"
 
 

@@ -1,4 +1,4 @@
-"""Reading of parallel text with one sentence per line: two files or one tab-separated file.
+"""Reading of parallel text: two files with one sentence per line, or one file with both sides.
 
 Files may be compressed. Lines end with a line feed only, not with Unicode line separators, so that line
 numbers agree with other tools. Windows line endings and a byte order mark are accepted. A line of more than
@@ -8,15 +8,18 @@ their number is logged.
 """
 
 import logging
+import re
+import sys
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import IO, Annotated
-
-from pydantic import Field
+from typing import IO
 
 from regard.config import configclass, option
 from regard.errors import DataError
 from regard.text.compression import READ_ERRORS, decompress, read_failure
+from regard.text.formats.base import FileContent, FileOptions, Segment, find_format
 from regard.text.reading import open_regular_file
 from regard.text.words import CONTROL_CHARACTERS, split_whitespace
 
@@ -24,11 +27,13 @@ _log = logging.getLogger(__name__)
 MAX_LINE_BYTES = 1 << 20
 """Maximum length of a line in bytes: 1 MiB. A small compressed file could contain a line of gigabytes."""
 _BOM = b"\xef\xbb\xbf"
+_MARKUP = re.compile(r'(msgid "[^"]*"$)|<(?:\?xml|xliff|tmx)\s')
+_NUM_CHECKED_LINES = 30  # a catalog may begin with comments
 
 
 @configclass
-class CorpusConfig:
-    """A parallel corpus: two files, or one tab-separated file.
+class CorpusConfig(FileOptions):
+    """A parallel corpus: two plain files, or one file with both sides.
 
     Relative paths start at the current directory. Compressed files (gzip, bzip2, xz, zstd) are
     recognized by their first bytes, not by their names.
@@ -42,16 +47,10 @@ class CorpusConfig:
     target: str | None = option(
         default=None, help="File of target sentences, parallel to `source`, plain or compressed."
     )
-    tsv: str | None = option(
+    file: str | None = option(
         default=None,
-        help="Tab-separated file, plain or compressed, instead of `source` and `target`. It has no header, "
-        "and quotation marks are ordinary characters.",
-    )
-    columns: tuple[Annotated[int, Field(le=1_000)], ...] = option(
-        default=(1, 2),
-        help="Columns of the file `tsv`, counted from 1. The last one is the target. The others are the "
-        "source, joined with tabs.",
-        min_length=2,
+        help="File with both sides, plain or compressed, instead of `source` and `target`: TSV, CSV, JSONL, "
+        "PO, XLIFF or TMX.",
     )
     sampling_weight: float = option(
         default=1.0,
@@ -68,13 +67,12 @@ class CorpusConfig:
     )
 
     def __post_init__(self) -> None:
-        """Check that the corpus is either two files or one tab-separated file."""
-        if (self.tsv is None) == (self.source is None) or (self.source is None) != (self.target is None):
-            raise ValueError("a corpus needs either `source` and `target`, or `tsv`")
-        if any(column < 1 for column in self.columns):
-            raise ValueError("`columns` are counted from 1")
-        if len(set(self.columns)) < len(self.columns):
-            raise ValueError("`columns` contains a column twice")
+        """Check that the corpus is either two files or one file with both sides."""
+        super().__post_init__()
+        if (self.file is None) == (self.source is None) or (self.source is None) != (self.target is None):
+            raise ValueError("a corpus needs either `source` and `target`, or `file`")
+        if self.file is None and (self.format or self.columns or self.fields or self.languages):
+            raise ValueError("`format`, `columns`, `fields` and `languages` need `file`")
         if self.source_prefix is not None and (
             not self.source_prefix or split_whitespace(self.source_prefix) != [self.source_prefix]
         ):
@@ -83,7 +81,7 @@ class CorpusConfig:
 
 def corpus_name(corpus: CorpusConfig) -> str:
     """Return the files of a corpus, for messages."""
-    return corpus.tsv if corpus.tsv is not None else f"{corpus.source} and {corpus.target}"
+    return corpus.file if corpus.file is not None else f"{corpus.source} and {corpus.target}"
 
 
 def clean_line(text: str) -> tuple[str, int]:
@@ -104,19 +102,28 @@ def _decode_line(raw: bytes, name: str, number: int) -> str:
 
 
 def read_lines(path: Path | str) -> Iterator[str]:
-    """Yield the lines of a text file, plain or compressed, without line endings.
+    """Yield the lines of a text file, plain or compressed, or of standard input (`-`), without line endings.
 
     Raises:
         DataError: if the file is missing, not a regular file, empty, damaged or not UTF-8. The message gives
             file, line and byte.
     """
-    empty = True
-    with open_regular_file(path) as file:
-        for line in decode_lines(file, str(path)):
+    empty, name = True, _display_name(path)
+    with _open_input(path) as file:
+        for line in decode_lines(file, name):
             empty = False
             yield line
     if empty:
-        raise DataError(f"{path}: the file is empty")
+        raise DataError(f"{name}: the file is empty")
+
+
+def _display_name(path: Path | str) -> str:
+    return "standard input" if str(path) == "-" else str(path)
+
+
+def _open_input(path: Path | str) -> AbstractContextManager[IO[bytes]]:
+    """Open a regular file, or standard input for `-`."""
+    return nullcontext(sys.stdin.buffer) if str(path) == "-" else open_regular_file(path)
 
 
 def decode_lines(file: IO[bytes], name: str) -> Iterator[str]:
@@ -169,43 +176,87 @@ def _read_limited_lines(file: IO[bytes]) -> Iterator[tuple[bytes, int]]:
 
 
 def read_pairs(corpus: CorpusConfig) -> Iterator[tuple[str, str]]:
-    """Yield the sentence pairs of a corpus in order; the source prefix of the corpus is not added.
+    """Yield the sentence pairs of a corpus in order; see `read_segments`."""
+    for segment in read_segments(corpus):
+        yield segment.source, segment.target
+
+
+def read_segments(corpus: CorpusConfig) -> Iterator[Segment]:
+    """Yield the segments of a corpus in order; the source prefix of the corpus is not added.
 
     Raises:
-        DataError: as in `read_lines`; also if the two files have different numbers of lines, or a line of a
-            tab-separated file has too few columns.
+        DataError: as in `read_lines`; also if two files have different numbers of lines, or a file is not of
+            its format, or contains no pair.
+        UsageError: if the format of a file is unknown.
     """
-    if corpus.tsv is not None:
-        yield from _read_columns(corpus.tsv, corpus.columns)
+    if corpus.file is not None:
+        yield from read_file(corpus.file, corpus)
         return
     assert corpus.source is not None and corpus.target is not None
-    sources, targets = read_lines(corpus.source), read_lines(corpus.target)
+    sides = read_plain_lines(corpus.source), read_plain_lines(corpus.target)
+    yield from pair_lines(*sides, names=(corpus.source, corpus.target))
+
+
+def read_file(path: Path | str, options: FileOptions) -> Iterator[Segment]:
+    """Yield the segments of a file with both sides, and log the number of skipped units.
+
+    Args:
+        path: The file, plain or compressed; `-` for standard input.
+        options: The format and the parts of the file. Default: the format of the suffix.
+
+    Raises:
+        DataError: if the file cannot be read, is not of this format or contains no pair.
+        UsageError: if the format is unknown.
+    """
+    file_format = find_format(path, options)
+    skipped = Counter[str]()
+    name, count = _display_name(path), 0
+    with _open_input(path) as file:
+        try:
+            for segment in file_format.read(FileContent(file, name, options, skipped)):
+                count += 1
+                yield segment
+        except READ_ERRORS as error:
+            raise DataError(f"{name}: {read_failure(error)}") from None
+    listed = ", ".join(f"{number:,} {reason}" for reason, number in skipped.items())
+    if not count:
+        raise DataError(f"{name}: contains no text with a translation" + (f" ({listed})" if listed else ""))
+    if listed:
+        _log.warning("%s: skipped units: %s", name, listed)
+
+
+def pair_lines(sources: Iterator[str], targets: Iterator[str], names: tuple[str, str]) -> Iterator[Segment]:
+    """Yield the segments of two parallel texts.
+
+    Raises:
+        DataError: if they have different numbers of lines.
+    """
     pairs = 0
     while True:
         source, target = next(sources, None), next(targets, None)
         if source is None or target is None:
             break
         pairs += 1
-        yield source, target
-    # One file has ended: count the rest of the other for the message.
+        yield Segment(source, target, pairs)
+    # One text has ended: count the rest of the other for the message.
     totals = [
-        pairs + (line is not None) + sum(1 for _ in rest)
-        for line, rest in ((source, sources), (target, targets))
+        pairs + (line is not None) + sum(1 for _ in lines)
+        for line, lines in ((source, sources), (target, targets))
     ]
     if totals[0] != totals[1]:
         raise DataError(
-            f"{corpus.source} has {totals[0]} lines but {corpus.target} has {totals[1]}: "
-            f"parallel files must have the same number of lines"
+            f"{names[0]} has {totals[0]} lines but {names[1]} has {totals[1]}: "
+            f"parallel texts must have the same number of lines"
         )
 
 
-def _read_columns(path: str, columns: tuple[int, ...]) -> Iterator[tuple[str, str]]:
+def read_plain_lines(path: Path | str) -> Iterator[str]:
+    """Yield the lines of a file of one side, after a check that it is no bilingual file."""
     for number, line in enumerate(read_lines(path), 1):
-        fields = line.split("\t")
-        if len(fields) < max(columns):
+        if number <= _NUM_CHECKED_LINES and (match := _MARKUP.match(line)):
+            kind, formats = ("PO", "po") if match[1] else ("XML", "xliff or tmx")
             raise DataError(
-                f"{path}: line {number}: {len(fields)} tab-separated columns, expected {max(columns)} or more"
+                f"{path}: line {number}: this is {kind}, not plain text: give it as the only file, with "
+                f"--format {formats} if needed"
             )
-        # With several source columns, such as a lemma and its features, the target is the last one.
-        *source, target = (fields[column - 1] for column in columns)
-        yield "\t".join(source), target
+        yield line

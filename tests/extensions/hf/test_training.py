@@ -177,7 +177,7 @@ def test_model_that_cannot_translate_is_rejected(model_dir: ModelDir, tmp_path: 
     ],
 )
 def test_unsuitable_attention_is_rejected(model: dict[str, Any], message: str) -> None:
-    corpus, model = {"tsv": "x"}, {**model, "attention": {"kind": "posterior"}}
+    corpus, model = {"file": "x.tsv"}, {**model, "attention": {"kind": "posterior"}}
     with pytest.raises(ConfigError, match=message):
         from_dict(RunConfig, {"data": {"train": [corpus], "valid": corpus}, "model": model})
 

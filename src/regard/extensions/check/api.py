@@ -7,13 +7,13 @@ check.worst(3)  # the sentences with the highest probabilities
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from regard.api.arguments import TextSource, check_texts, read_parallel
+from regard.api.arguments import TextSource, check_texts, read_parallel, read_segments
 from regard.errors import UsageError
 from regard.extensions.check.base import DETECTORS, ERRORS, Detector, WordPair, build_detector, split_pairs
 from regard.extensions.check.detectors import apply_note, find_note
@@ -21,6 +21,7 @@ from regard.extensions.check.model import ErrorModel
 from regard.extensions.check.model_files import check_model_dir, load_coverage_model, save_coverage_model
 from regard.extensions.check.result import CoverageCheck
 from regard.extensions.check.sentences import CheckedSentence
+from regard.text.formats.base import FileOptions, Segment
 
 if TYPE_CHECKING:
     from regard.generation.reranking import CoverageJudgment
@@ -45,13 +46,20 @@ class CoverageModel:
     num_threads: int = 0
 
     @classmethod
-    def train(cls, sources: TextSource, translations: TextSource, num_threads: int = 0) -> Self:
+    def train(
+        cls,
+        sources: TextSource,
+        translations: TextSource | None = None,
+        num_threads: int = 0,
+        file_options: FileOptions | None = None,
+    ) -> Self:
         """Train a model on good translations, plain or tokenized text.
 
         Args:
-            sources: The source lines, or a file.
+            sources: The source lines, or a file; without translations, a file with both sides.
             translations: Their translations.
             num_threads: Number of threads. 0 uses all processors.
+            file_options: Format of a file with both sides.
 
         Raises:
             DataError: if a file cannot be read, the numbers of lines differ, or there are fewer than 100
@@ -60,7 +68,7 @@ class CoverageModel:
         # Without PyTorch, training must fail here and not after minutes of alignment.
         import_module("torch")
         names = "training sources", "training translations"
-        source, target = read_parallel(sources, translations, names)
+        source, target = read_parallel(sources, translations, names, file_options)
         pairs = split_pairs(source.lines, target.lines)
         return cls(ErrorModel.train(pairs, num_threads), num_threads)
 
@@ -90,7 +98,8 @@ class CoverageModel:
         Raises:
             UsageError: if an item is not a string.
         """
-        return check_blocks(pairs, prepare_detector(checker=self, num_threads=self.num_threads))
+        segments = (Segment(*check_texts(pair, "pairs"), line=number) for number, pair in enumerate(pairs, 1))
+        return check_blocks(segments, prepare_detector(checker=self, num_threads=self.num_threads))
 
     def judge(self, sources: Sequence[str], translations: Sequence[str]) -> "list[CoverageJudgment]":
         """Return the coverage errors of each translation."""
@@ -116,8 +125,10 @@ def check(
     translations: TextSource | None = None,
     detector: str | None = None,
     *,
+    file_options: FileOptions | None = None,
     checker: CoverageModel | Path | str | None = None,
     training: tuple[TextSource, TextSource] | None = None,
+    training_file: Path | str | None = None,
     save_checker: Path | str | None = None,
     num_threads: int = 0,
     on_message: Callable[[str], None] = lambda message: None,
@@ -125,15 +136,16 @@ def check(
     """Find omissions, additions and repetitions in translations of any system, without a reference.
 
     Args:
-        sources: Source text, plain or compressed. On the command line, `-` is standard input: in each line a
-            source, a tab and its translation.
+        sources: Source text, or a file with both sides, such as TMX. `-` is standard input.
         translations: Translations, one line per source line. A pair with a side of more than 1,000 words is
             not checked, and has a note.
         detector: Detector: combined (calibrated probabilities of all errors), rules (length and repetition
             together), length, repetition, or one of a plugin. Only combined needs a model. Default: combined
             with a checker or training text, otherwise rules.
+        file_options: Format of a file with both sides.
         checker: Directory of a model of good translations (`regard check --save-checker`), or the model.
         training: Source text and good translations on which a model is trained, best several thousand lines.
+        training_file: File with both sides, instead of `training`. Its format is that of its suffix.
         save_checker: Directory in which to save the trained model.
         num_threads: Number of CPU threads. Default: all available processors.
         on_message: Function that is called with the progress of training.
@@ -142,44 +154,43 @@ def check(
         DataError: if a file cannot be read, or the numbers of lines differ.
         UsageError: if there is no such detector, or an input that it needs is missing; names the remedy.
     """
-    if translations is None:
-        raise UsageError("translations are missing; only standard input, `-`, has both sides of a pair")
-    parallel = read_parallel(sources, translations, ("sources", "translations"))
-    lines = parallel[0].lines, parallel[1].lines
-    built = prepare_detector(detector, checker, training, save_checker, num_threads, on_message)
+    segments = list(read_segments(sources, translations, ("sources", "translations"), file_options))
+    built = prepare_detector(
+        detector, checker, training, training_file, save_checker, num_threads, on_message
+    )
     name = detector or ("rules" if built.model is None else "combined")
-    return CoverageCheck(name, tuple(_checked(built, lines)), files=(parallel[0].file, parallel[1].file))
+    texts = sources, sources if translations is None else translations
+    files = [str(text) if isinstance(text, str | Path) else None for text in texts]
+    return CoverageCheck(name, tuple(_checked(built, segments)), files=(files[0], files[1]))
 
 
-def check_blocks(pairs: Iterable[tuple[str, str]], detector: Detector) -> Iterator[CheckedSentence]:
+def check_blocks(segments: Iterable[Segment], detector: Detector) -> Iterator[CheckedSentence]:
     """Check a text of any size: yield the results in order, block by block, in constant memory.
 
     Args:
-        pairs: Source sentences with their translations.
+        segments: Source sentences with their translations.
         detector: The detector. `length` takes the usual lengths from the first block of 1,000 pairs.
-
-    Raises:
-        UsageError: if an item is not a string.
     """
-    remaining, first_line = iter(pairs), 1
+    remaining, first_line = iter(segments), 1
     while block := list(islice(remaining, _BLOCK_PAIRS)):
-        sides = zip(("sources", "translations"), zip(*block, strict=True), strict=True)
-        sources, translations = (check_texts(side, name) for name, side in sides)
-        yield from _checked(detector, (sources, translations), first_line)
+        yield from _checked(detector, block, first_line)
         first_line += len(block)
 
 
 def prepare_detector(
     detector: str | None = None,
     checker: CoverageModel | Path | str | None = None,
-    training: tuple[TextSource, TextSource] | None = None,
+    training: tuple[TextSource, TextSource | None] | None = None,
+    training_file: Path | str | None = None,
     save_checker: Path | str | None = None,
     num_threads: int = 0,
     on_message: Callable[[str], None] = lambda message: None,
 ) -> Detector:
     """Return the detector with its model, which is loaded or trained; with the arguments of `check`."""
-    if checker is not None and training is not None:
-        raise UsageError("give either checker (--checker) or training (--train), not both")
+    if sum(value is not None for value in (checker, training, training_file)) > 1:
+        raise UsageError("give only one of --checker, --train and --training-file")
+    if training_file is not None:
+        training = training_file, None
     if save_checker is not None:
         if training is None:
             raise UsageError("save_checker (--save-checker) needs training (--train)")
@@ -200,28 +211,27 @@ def prepare_detector(
 
 
 def _checked(
-    detector: Detector, lines: tuple[Sequence[str], Sequence[str]], first_line: int = 1
+    detector: Detector, segments: Sequence[Segment], first_line: int = 1
 ) -> Iterator[CheckedSentence]:
     """Yield the sentences with the scores of a detector and the notes about unusual ones."""
-    pairs = split_pairs(*lines)
+    pairs = split_pairs([entry.source for entry in segments], [entry.target for entry in segments])
     scores = detector.detect([WordPair((), ()) if pair.is_too_long else pair for pair in pairs])
-    for line, (pair, source, translation, pair_scores) in enumerate(
-        zip(pairs, *lines, scores, strict=True), first_line
-    ):
+    for line, (pair, entry, pair_scores) in enumerate(zip(pairs, segments, scores, strict=True), first_line):
         note = find_note(pair, detector.model)
         pair_scores = apply_note(note, pair, pair_scores)
-        yield CheckedSentence.of(line, (source, translation), pair_scores, note)
+        sentence = CheckedSentence.of(line, (entry.source, entry.target), pair_scores, note)
+        yield replace(sentence, id=entry.id, file_line=entry.line)
 
 
 def _train(
-    training: tuple[TextSource, TextSource],
+    training: tuple[TextSource, TextSource | None],
     directory: Path | str | None,
     num_threads: int,
     on_message: Callable[[str], None],
 ) -> CoverageModel:
     """Return a model that is trained on a text, and save it if there is a directory for it."""
     start = time.monotonic()
-    on_message(f"training on {training[0]} and {training[1]} ...")
+    on_message(f"training on {' and '.join(str(text) for text in training if text is not None)} ...")
     model = CoverageModel.train(*training, num_threads=num_threads)
     if directory is not None:
         model.save(directory)

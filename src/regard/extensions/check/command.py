@@ -3,7 +3,7 @@
 import json
 import sys
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +15,7 @@ from regard.cli.api_flags import ApiCall, ApiCommand
 from regard.cli.command import Writes
 from regard.cli.options import OutputOption
 from regard.cli.output import Output, open_output, print_message, write_json, write_rows, write_table
-from regard.errors import DataError, UsageError
+from regard.errors import UsageError
 from regard.text.compression import remove_suffix
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from regard.extensions.check.findings import Finding
     from regard.extensions.check.result import CoverageCheck
     from regard.extensions.check.sentences import CheckedSentence
+    from regard.text.formats.base import FileOptions
 
 
 @ApiCommand("regard.extensions.check.corrupt:corrupt", ["sources", "translations"])
@@ -104,7 +105,8 @@ class CheckOutput:
     "regard.extensions.check.api:check",
     ["sources", "translations"],
     panels={
-        "Detector": "detector checker training save_checker num_threads",
+        "Detector": "detector checker training training_file save_checker num_threads",
+        "File format": "file_options",
         "Output": "num_sentences error threshold sentence_scores json report labels",
         "Findings": "findings annotate fail_on accept ignore",
     },
@@ -122,8 +124,8 @@ def check_command(call: ApiCall) -> None:
     only the top-scoring one. The probabilities of the detector `combined` are calibrated for text in which
     one sentence in ten has each error.
 
-    `regard check -` checks lines SOURCE<tab>TRANSLATION of a text of any size on standard input, and writes a
-    table with a row per sentence, or JSON lines with --json -.
+    `regard check -` checks a text of any size on standard input, by default lines SOURCE<tab>TRANSLATION, and
+    writes a table with a row per sentence, or JSON lines with --json -.
 
     Example: regard check test.de system.en --train train.de train.en --save-checker checker
     """
@@ -160,7 +162,7 @@ def check_command(call: ApiCall) -> None:
     if output.report is not None:
         from regard.extensions.check.report import check_report  # needs PyTorch
 
-        name = call.values["translations"].name
+        name = Path(call.values.get("translations") or call.values["sources"]).name
         written = check_report(result, output.report, name, threshold=output.threshold)
         print_message(f"wrote {written}")
     with open_output(None) as file:
@@ -179,37 +181,29 @@ def _check_stream(call: ApiCall) -> None:
     """Check the pairs on standard input in constant memory, and write a row per sentence as it comes.
 
     Raises:
-        DataError: if a line has no tab.
+        DataError: if the input is not of the format.
         UsageError: if a flag needs the whole text.
     """
+    from regard.api.arguments import read_segments
     from regard.extensions.check.api import check_blocks, prepare_detector
 
     flags = call.options.pop("output", {})
+    options: FileOptions = call.take("file_options")
+    options = replace(options, format=options.format or "tsv")
     values = {name: value for name, value in call.values.items() if name != "sources"}
     as_json = flags.pop("json", None)
     if flags or "translations" in values or as_json not in (None, Path("-")):
         raise UsageError(
-            "regard check - reads lines SOURCE<tab>TRANSLATION and writes a table, or JSON lines with --json "
-            "-; its other flags are those of the detector. For all others, give two files"
+            "regard check - reads both sides (--format) and writes a table, or JSON lines with --json -; its "
+            "other flags are those of the detector. For all others, give files"
         )
     detector = prepare_detector(**values, on_message=print_message)
     with open_output(None) as file:
-        for sentence in check_blocks(_read_pairs(), detector):
+        for sentence in check_blocks(read_segments("-", options=options), detector):
             if as_json is not None:
                 file.write(json.dumps(sentence.to_data(), ensure_ascii=False) + "\n")
             else:
                 _write_row(file, sentence.row(), with_header=sentence.line == 1)
-
-
-def _read_pairs() -> Iterator[tuple[str, str]]:
-    """Yield the sources and translations of the lines on standard input."""
-    from regard.text.corpus import decode_lines
-
-    for number, line in enumerate(decode_lines(sys.stdin.buffer, "standard input"), 1):
-        source, tab, translation = line.partition("\t")
-        if not tab:
-            raise DataError(f"standard input: line {number}: expected a source, a tab and its translation")
-        yield source, translation.partition("\t")[0]
 
 
 def _write_row(file: Output, row: Mapping[str, Any], with_header: bool) -> None:
@@ -267,7 +261,7 @@ def _show(file: Output, result: "CoverageCheck", output: CheckOutput, hidden: Co
         sentence
         for sentence in result.worst(error=error)
         if (sentence.worst if error is None else sentence.probabilities[error]) >= threshold
-        and sentence.line not in hidden
+        and (sentence.file_line or sentence.line) not in hidden
     ]
     sentences = probable[: num_sentences or None]
     lines = [Text(result.summary(threshold), style="bold")]
@@ -297,7 +291,9 @@ def _sentence(one: "CheckedSentence", threshold: float) -> "list[Text]":
 
     from regard.extensions.check.detectors import NOTES
 
-    head = Text(f"line {one.line}", style="bold")
+    head = Text(f"line {one.file_line or one.line}", style="bold")
+    if one.id is not None:
+        head.append(f"  {one.id}")
     ranked = sorted(one.probabilities.items(), key=lambda item: -item[1])
     for error, value in ranked:
         if value >= threshold:

@@ -26,6 +26,7 @@ from regard.extensions.check.corruptions import (
 )
 from regard.extensions.check.evaluation import LineLabels
 from regard.extensions.check.posteriors import TextPosteriors
+from regard.text.formats.base import FileOptions
 from regard.text.links import Links
 from regard.text.words import split_line, word_spans
 
@@ -78,12 +79,13 @@ class CorruptedText(Result):
 
 def corrupt(
     sources: TextSource,
-    translations: TextSource,
+    translations: TextSource | None = None,
     kinds: Iterable[str] = CORRUPTIONS,
     *,
     rate: float = 0.5,
     max_span: int = 5,
     seed: int = 1,
+    file_options: FileOptions | None = None,
     checker: CoverageModel | WordAligner | Path | str | None = None,
 ) -> CorruptedText:
     """Make synthetic coverage errors in good translations.
@@ -91,12 +93,13 @@ def corrupt(
     Deletions and truncations need word links, which show what source words lose their translation.
 
     Args:
-        sources: Source text, plain or compressed.
+        sources: Source text, plain or compressed, or a file with both sides.
         translations: Translations, one line per source line.
         kinds: Kinds of errors: deletion, truncation, insertion, repetition and unrelated.
         rate: Share of the sentences that get an error, from 0 to 1.
         max_span: Maximum number of words in a span.
         seed: Random seed.
+        file_options: Format of a file with both sides.
         checker: A model of good translations or its directory (`regard check --save-checker`), or a word
             aligner without case, for the word links. Default: an aligner that is trained on the text itself.
 
@@ -104,7 +107,7 @@ def corrupt(
         DataError: if a file cannot be read, or the numbers of lines differ.
         ConfigError: if a kind is unknown, or `rate` or `max_span` is out of range.
     """
-    parallel = read_parallel(sources, translations, ("sources", "translations"))
+    parallel = read_parallel(sources, translations, ("sources", "translations"), file_options)
     lines = parallel[0].lines, parallel[1].lines
     pairs = split_pairs(*lines)
     chosen: list[Any] = [kinds] if isinstance(kinds, str) else list(kinds)

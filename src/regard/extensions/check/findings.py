@@ -137,7 +137,7 @@ def _finding(
     return Finding(
         files[not is_source],
         sentence.id,
-        sentence.line,
+        sentence.file_line or sentence.line,
         "source" if is_source else "target",
         *(start, end, text[start:end]),
         f"{message}{'' if span or is_whole else ', in part'}: {quoted or '(empty)'}",

@@ -27,7 +27,7 @@ class CheckedSentence:
     """A translation and its probable errors.
 
     Attributes:
-        line: Number of the line, from 1.
+        line: Number of the sentence, from 1; in plain text, its line.
         source: The source sentence.
         translation: Its translation.
         source_words: First character of each source word and the one after its last.
@@ -40,6 +40,7 @@ class CheckedSentence:
         repeated: For each target word, the probability that it is an incorrect repetition.
         note: Why the sentence is no ordinary translation, one of the names in `NOTES`, or None.
         id: The identifier of the segment in its file, if it has one.
+        file_line: The line of a file at which the segment starts, if it may differ from `line`.
     """
 
     line: int
@@ -53,6 +54,7 @@ class CheckedSentence:
     repeated: Float[np.ndarray, "T"] = field(default_factory=lambda: np.empty(0))
     note: Note | None = None
     id: str | None = None
+    file_line: int | None = None
 
     @classmethod
     def of(cls, line: int, texts: tuple[str, str], scores: PairScores, note: Note | None = None) -> Self:
@@ -94,6 +96,7 @@ class CheckedSentence:
             **{name: np.round(getattr(self, name), 4).tolist() for name in WORD_KEYS.values()},
             "note": self.note,
             "id": self.id,
+            "file_line": self.file_line,
         }
 
 

@@ -45,7 +45,7 @@ DEFAULT_COLUMNS = (1, 2, 3)
 TABLE_SUFFIXES = {"train": ("train", "train-high"), "valid": ("dev",), "test": ("test",)}
 FEATURE_PATTERN = re.compile("[;=]")
 EXPERIMENT_TEXT_FILE = "text.json"
-PATH_KEYS = ("source", "target", "tsv")
+PATH_KEYS = ("source", "target", "file")
 LANGUAGE_PATTERN = re.compile("[a-z]{2,3}([-_][A-Za-z]+)?")
 
 
@@ -84,7 +84,7 @@ class ExperimentText:
 
     def actions(self, split: str) -> dict[str, Any]:
         """Return the options of `CorpusConfig` for a table of forms as edit actions."""
-        return {"tsv": str(self.directory / "actions" / f"{split}.tsv"), "columns": list(DEFAULT_COLUMNS)}
+        return {"file": str(self.directory / "actions" / f"{split}.tsv"), "columns": list(DEFAULT_COLUMNS)}
 
     def lines(self, split: str, side: Literal["source", "target"]) -> list[str]:
         """Return the lines of one side of a split."""
@@ -206,7 +206,8 @@ def find_tables(prefix: Path, output_dir: Path, columns: Sequence[int] = DEFAULT
     if (known := _existing_text(output_dir, checksum, tests)) is not None:
         return known
     corpora = {
-        split: {"tsv": str(paths[split].resolve()), "columns": list(columns)} for split in TEXT_SPLITS[:3]
+        split: {"file": str(paths[split].resolve()), "format": "tsv", "columns": list(columns)}
+        for split in TEXT_SPLITS[:3]
     }
     name, pairs = prefix.name, {split: len(lines) for split, lines in held_out.items()}
     for split in corpora.keys() - held_out.keys():

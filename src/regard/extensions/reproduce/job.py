@@ -201,7 +201,7 @@ def _create_shared_files(jobs: Sequence[TableJob], text: ExperimentText, report:
     """Align the characters of inflection tables, and train the aligner for DROP."""
     if any(isinstance(job.config.data.target_tokenizer, ActionsConfig) for job in jobs):
         # Models that predict edit actions along the lemma need links of the characters of lemmas and forms.
-        paths = [Path(text.actions(split)["tsv"]) for split in ("train", "valid")]
+        paths = [Path(text.actions(split)["file"]) for split in ("train", "valid")]
         if not all(path.exists() for path in paths):
             report("aligning characters")
             tables = [from_dict(CorpusConfig, text.corpora[split]) for split in ("train", "valid")]
@@ -209,5 +209,5 @@ def _create_shared_files(jobs: Sequence[TableJob], text: ExperimentText, report:
     if "drop" in jobs[0].metrics and not text.aligner.exists():
         report("training the aligner for DROP")
         train = text.corpora["train"]
-        corpus = Corpus.read(train["source"], train["target"])
+        corpus = Corpus.read(CorpusConfig(source=train["source"], target=train["target"]))
         train_both(corpus, default_config(DEFAULT_ALIGNER), TrainingSetup(seed=1)).save(text.aligner)

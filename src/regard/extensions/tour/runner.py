@@ -176,14 +176,18 @@ class Tour:
         # The word- and phrase-based systems do not have the options of neural training.
         settings = () if system.aligner else self.overrides
         config = read_config(RunConfig, recipes_dir("tour") / f"{system.name}.toml", settings)
-        corpora = [
-            CorpusConfig(source=str(self.corpus_path(split, "de")), target=str(self.corpus_path(split, "en")))
-            for split in ("train", "valid")
-        ]
         data = replace(
-            config.data, cache_dir=str(self.output_dir / "prepared"), train=(corpora[0],), valid=corpora[1]
+            config.data,
+            cache_dir=str(self.output_dir / "prepared"),
+            train=(self.corpus("train"),),
+            valid=self.corpus("valid"),
         )
         return replace(config, data=data)
+
+    def corpus(self, split: str) -> CorpusConfig:
+        """Return the files of a split of the corpus."""
+        source, target = (str(self.corpus_path(split, language)) for language in ("de", "en"))
+        return CorpusConfig(source=source, target=target)
 
     def train(self, system: TourSystem, progress: ProgressFactory) -> Costs:
         """Train a system, or resume its training, and return its costs; existing measurements are kept.
@@ -224,7 +228,7 @@ class Tour:
         """Return a word aligner of a kind; it is trained on the tour's text if it does not exist."""
         directory = self.output_dir / "aligners" / kind
         if not directory.exists():
-            corpus = Corpus.read(str(self.corpus_path("train", "de")), str(self.corpus_path("train", "en")))
+            corpus = Corpus.read(self.corpus("train"))
             train_both(corpus, default_config(kind), TrainingSetup(seed=1)).save(directory)
         return WordAligner.load(directory)
 

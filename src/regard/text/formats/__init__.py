@@ -1,0 +1,1 @@
+"""Formats of files that hold a text and its translation; see `regard.text.formats.base`."""
