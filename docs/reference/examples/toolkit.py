@@ -68,6 +68,11 @@ regard.evaluate(["a dog runs ."], ["a dog sleeps ."], metrics=["bleu"], options=
 # --- regard.evaluate_links
 links = regard.align(["der Hund läuft"] * 3, ["the dog runs"] * 3)
 regard.evaluate_links(links, ["0-0 1-1 2-2"] * 3).aer
+# --- regard.FileOptions
+with open("new.csv", "w") as file:
+    file.write("id,mt,src\n7,a dog runs,ein Hund läuft\n")
+options = regard.FileOptions(columns=("src", "mt"))
+regard.check("new.csv", file_options=options).sentences[0].id
 # --- regard.align
 links = regard.align(["der Hund läuft", "der Hund"], ["the dog runs", "the dog"])
 links[0]
