@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from regard.errors import DataError
-from regard.text.corpus import CorpusConfig, read_pairs
+from regard.text.corpus import CorpusConfig, read_segments
 from regard.text.words import split_whitespace
 
 _log = logging.getLogger(__name__)
@@ -231,7 +231,10 @@ class Corpus:
                 names them.
         """
         fold = str.lower if lowercase else str
-        pairs = (tuple(split_whitespace(fold(line)) for line in pair) for pair in read_pairs(corpus))
+        pairs = (
+            tuple(split_whitespace(fold(line)) for line in (segment.source, segment.target))
+            for segment in read_segments(corpus)
+        )
         names = corpus.source or corpus.file or "", corpus.target or corpus.file or ""
         return cls.from_tokens(pairs, words, names, allow_empty)
 

@@ -23,7 +23,7 @@ from regard.config import from_dict
 from regard.config.results import Result
 from regard.errors import DataError, UsageError
 from regard.text.compression import remove_suffix
-from regard.text.corpus import CorpusConfig, corpus_name, read_pairs
+from regard.text.corpus import CorpusConfig, corpus_name, read_pairs, read_segments
 from regard.text.files import atomic_directory, write_atomic
 from regard.text.formats.base import FileOptions
 from regard.text.paths import check_name, check_outputs, is_special_file
@@ -194,7 +194,7 @@ def init_run(
     _check_files(path, files, is_split=valid is None)
     model_dir = f"runs/{path.stem}" if output_dir is None else str(output_dir)
     check_name(model_dir)
-    survey = survey_pairs(read_pairs(train))
+    survey = survey_pairs((segment.source, segment.target) for segment in read_segments(train))
     if valid is None:
         held_out = min(MAX_VALID_PAIRS, max(MIN_VALID_PAIRS, survey.pairs // VALID_SHARE))
         num_train = max(0, survey.pairs - held_out)

@@ -165,9 +165,10 @@ class _Preprocessor:
             counts[split] = []
             for corpus in corpora:
                 number = 0
-                for number, pair in enumerate(read_pairs(corpus), 1):
+                for number, segment in enumerate(read_segments(corpus), 1):
                     if split == "train" and number <= FORMAT_DETECTION_LINES:
-                        for detector, line in zip(self.format_detectors, pair, strict=True):
+                        sides = segment.source, segment.target
+                        for detector, line in zip(self.format_detectors, sides, strict=True):
                             detector.add(line)
                 counts[split].append(number)
         return counts
@@ -288,7 +289,7 @@ class _Preprocessor:
 
 def _checked(corpus: CorpusConfig, tokenizers: tuple[Tokenizer, Tokenizer]) -> Iterator[tuple[str, str]]:
     """Yield the pairs of a corpus after checking that they have the format of the tokenizers."""
-    for segment in read_segments(corpus):
+    for segment in read_segments(corpus, logging.DEBUG):
         pair = segment.source, segment.target
         for tokenizer, line, name in zip(tokenizers, pair, (corpus.source, corpus.target), strict=True):
             problem = tokenizer.format_error(line)

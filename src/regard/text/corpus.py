@@ -176,13 +176,17 @@ def _read_limited_lines(file: IO[bytes]) -> Iterator[tuple[bytes, int]]:
 
 
 def read_pairs(corpus: CorpusConfig) -> Iterator[tuple[str, str]]:
-    """Yield the sentence pairs of a corpus in order; see `read_segments`."""
-    for segment in read_segments(corpus):
+    """Yield the sentence pairs of a corpus in order; see `read_segments`, which reports skipped units."""
+    for segment in read_segments(corpus, logging.DEBUG):
         yield segment.source, segment.target
 
 
-def read_segments(corpus: CorpusConfig) -> Iterator[Segment]:
+def read_segments(corpus: CorpusConfig, log_level: int = logging.WARNING) -> Iterator[Segment]:
     """Yield the segments of a corpus in order; the source prefix of the corpus is not added.
+
+    Args:
+        corpus: The corpus.
+        log_level: Level of the message about skipped units. Training reads a corpus several times.
 
     Raises:
         DataError: as in `read_lines`; also if two files have different numbers of lines, or a file is not of
@@ -190,19 +194,20 @@ def read_segments(corpus: CorpusConfig) -> Iterator[Segment]:
         UsageError: if the format of a file is unknown.
     """
     if corpus.file is not None:
-        yield from read_file(corpus.file, corpus)
+        yield from read_file(corpus.file, corpus, log_level)
         return
     assert corpus.source is not None and corpus.target is not None
     sides = read_plain_lines(corpus.source), read_plain_lines(corpus.target)
     yield from pair_lines(*sides, names=(corpus.source, corpus.target))
 
 
-def read_file(path: Path | str, options: FileOptions) -> Iterator[Segment]:
+def read_file(path: Path | str, options: FileOptions, log_level: int = logging.WARNING) -> Iterator[Segment]:
     """Yield the segments of a file with both sides, and log the number of skipped units.
 
     Args:
         path: The file, plain or compressed; `-` for standard input.
         options: The format and the parts of the file. Default: the format of the suffix.
+        log_level: Level of the message about skipped units.
 
     Raises:
         DataError: if the file cannot be read, is not of this format or contains no pair.
@@ -222,7 +227,7 @@ def read_file(path: Path | str, options: FileOptions) -> Iterator[Segment]:
     if not count:
         raise DataError(f"{name}: contains no text with a translation" + (f" ({listed})" if listed else ""))
     if listed:
-        _log.warning("%s: skipped units: %s", name, listed)
+        _log.log(log_level, "%s: skipped units: %s", name, listed)
 
 
 def pair_lines(sources: Iterator[str], targets: Iterator[str], names: tuple[str, str]) -> Iterator[Segment]:
