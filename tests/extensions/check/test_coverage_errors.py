@@ -23,8 +23,8 @@ from regard.extensions.check.corruptions import (
     corrupt_pairs,
     with_unknown_words,
 )
-from regard.extensions.check.features import best_runs
-from regard.extensions.check.model import ErrorModel, held_out_parts
+from regard.extensions.check.features import _repetitions, best_runs, doubled_words, longest_repetitions
+from regard.extensions.check.model import ErrorModel, num_held_out
 from regard.extensions.check.model_files import load_coverage_model, save_coverage_model
 from regard.extensions.phrasebook.corpus import generate
 from regard.text.reading import compute_checksums
@@ -42,19 +42,18 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> ErrorModel:
     return load_coverage_model(phrasebook_model(tmp_path_factory))
 
 
-def test_an_unrelated_translation_omits_and_adds_everything(model) -> None:
-    size, odds = len(model.unrelated.weights), 0.4 / 0.6
+def test_an_unrelated_translation_is_no_omission(model) -> None:
+    size = len(model.unrelated.weights)
     pairs = phrases(20, 4)[0]
     likely, never = (
         replace(model, unrelated=LogisticRegression(np.zeros(size), bias)).scores(pairs, 1)
-        for bias in (float(np.log(odds)), -30.0)
+        for bias in (3.0, -30.0)
     )
-    for one, good in zip(likely, never, strict=True):
-        assert one.sentence["unrelated"] == pytest.approx(0.4)
-        for error in ("omission", "addition"):
-            assert one.sentence[error] == pytest.approx(max(good.sentence[error], 0.4))
-            assert one.words[error] == pytest.approx(np.maximum(good.words[error], 0.4))
-        assert one.sentence["repetition"] == good.sentence["repetition"]
+    for scores, others in zip(likely, never, strict=True):
+        assert scores.sentence["unrelated"] > 0.9 > 0.1 > others.sentence["unrelated"]
+        for error in ("omission", "addition", "repetition"):
+            assert scores.sentence[error] == others.sentence[error]
+            np.testing.assert_array_equal(scores.words[error], others.words[error])
 
 
 def test_an_empty_translation_omits_everything(model) -> None:
@@ -73,7 +72,7 @@ def test_saved_model_gives_equal_scores_and_damage_is_named(model, tmp_path) -> 
     path = tmp_path / "checker" / "checker.json"
     description = json.loads(path.read_text(encoding="utf-8"))
     for wrong, message in (
-        (description | {"format": 1}, "format 1, expected 3: train the model again"),
+        (description | {"format": 1}, "format 1, expected 4: train the model again"),
         ({}, r"checker\.json: not the description of a coverage model"),
     ):
         path.write_text(json.dumps(wrong), encoding="utf-8")
@@ -136,18 +135,12 @@ def seal(file, tensors) -> None:
 
 
 @pytest.mark.parametrize(
-    ("num_pairs", "sizes"),
-    [
-        (100, [50, 50]),  # at least 50 pairs are held out of 100
-        (1_000, [150, 150, 150]),
-        (1_000_000, [18_000]),  # one part of a large text has enough pairs
-    ],
+    ("num_pairs", "size"),
+    # At least 50 pairs, a third of a small text, and not more of a large one than is needed.
+    [(100, 50), (900, 300), (3_000, 600), (10_000, 1_500), (1_000_000, 6_000)],
 )
-def test_held_out_parts_are_disjoint(num_pairs, sizes) -> None:
-    parts = held_out_parts(num_pairs)
-    assert [len(part) for part in parts] == sizes
-    every = np.concatenate(parts)
-    assert len(every) == len(set(every.tolist()) & set(range(num_pairs)))
+def test_pairs_are_held_out(num_pairs, size) -> None:
+    assert num_held_out(num_pairs) == size
 
 
 @pytest.mark.parametrize("name", ["combined", "repetition"])
@@ -237,9 +230,9 @@ def test_an_example_of_weight_three_counts_as_three() -> None:
 @pytest.mark.slow
 def test_pairs_for_calibration_change_nothing_else(monkeypatch) -> None:
     train_quickly(monkeypatch)
-    monkeypatch.setattr("regard.extensions.check.model._MAX_PARTS", 1)
     pairs, others = (phrases(200, seed)[0] for seed in (1, 2))
-    _, rows = np.array_split(held_out_parts(200)[0], 2)
+    # The order in which `ErrorModel.train` holds pairs out; the second half of them is for calibration.
+    _, rows = np.array_split(np.random.default_rng(1).permutation(200)[: num_held_out(200)], 2)
     mixed = [others[row] if row in rows else pair for row, pair in enumerate(pairs)]
     first, second = (ErrorModel.train(text, num_threads=1) for text in (pairs, mixed))
     for links, other in ((first.words, second.words), (first.stems, second.stems)):
@@ -256,6 +249,19 @@ def test_best_runs_equal_enumeration(values) -> None:
     sums = [sum(values[i:j]) for i in range(len(values)) for j in range(i + 1, len(values) + 1)]
     offsets = np.array([0, len(values), len(values)])
     assert best_runs(np.array(values), offsets) == pytest.approx([max([0.0, *sums]), 0.0], abs=1e-9)
+
+
+def test_what_the_source_repeats_and_words_that_are_usually_doubled_are_no_repetitions() -> None:
+    pair = WordPair(("sore", "mouth", "and", "sore", "mouth"), ("wunder", "Mund", "und", "wunder", "Mund"))
+    copied = WordPair(("sore", "mouth", "hurts"), pair.target)
+    assert longest_repetitions(("die", "die"), frozenset({"die"})) == [(0.0, 0)] * 2
+    assert longest_repetitions(("die",) * 3, frozenset({"die"}))[1:] == [(1.0, 1)] * 2
+    assert longest_repetitions(("1", "(", "1", "(")) == [(0.0, 0)] * 4
+    diagonal = np.eye(5, dtype=np.float32)
+    assert _repetitions(pair, diagonal, frozenset())[:, 0].max() == 0
+    assert _repetitions(copied, diagonal[:3], frozenset())[:, 0].max() > 0
+    training = [WordPair(("x",), ("die", "Die", "Tür"))] * 3 + [WordPair(("x",), ("das", "das"))] * 2
+    assert doubled_words(training) == {"die"}
 
 
 def repetition(target: str) -> float:

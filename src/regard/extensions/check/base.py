@@ -17,7 +17,7 @@ from jaxtyping import Float
 from regard.alignment.base import MAX_LENGTH
 from regard.config.registry import NamedRegistry, subclass_of
 from regard.errors import UsageError
-from regard.text.words import fold_word, split_line
+from regard.text.words import fold_word, normalize_word, split_line
 
 __all__ = [
     "DETECTORS",
@@ -43,7 +43,7 @@ ERRORS: tuple[CoverageError, ...] = get_args(CoverageError)
 SentenceError = Literal["omission", "addition", "repetition", "unrelated"]
 """The kinds of errors of a sentence: also a translation that is unrelated to the source."""
 
-_BLOCK_CELLS = 400_000  # pairs of a source and a target word
+_BLOCK_CELLS = 100_000  # pairs of a source and a target word
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,14 @@ class WordPair:
     def folded(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The words of both sides without differences of case and encoding, which alignment ignores."""
         return tuple(map(fold_word, self.source)), tuple(map(fold_word, self.target))
+
+    @cached_property
+    def lengths(self) -> tuple[int, int]:
+        """The numbers of characters of the words of both sides."""
+        source, target = (
+            sum(len(normalize_word(word)) for word in side) for side in (self.source, self.target)
+        )
+        return source, target
 
     @property
     def is_too_long(self) -> bool:
@@ -86,7 +94,7 @@ def training_pairs(pairs: Sequence[WordPair]) -> list[WordPair]:
 
 
 def blocks(pairs: Sequence[WordPair]) -> Iterator[Sequence[WordPair]]:
-    """Yield neighboring pairs in blocks with features of about 200 MB. A short text is one block."""
+    """Yield neighboring pairs in blocks with features of about 50 MB. A short text is one block."""
     start, cells = 0, 0
     for place, pair in enumerate(pairs):
         cells += len(pair.source) * len(pair.target)

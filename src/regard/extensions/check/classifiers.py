@@ -74,7 +74,7 @@ class ErrorTagger:
         self, features: Float[np.ndarray, "N F"], offsets: Int[np.ndarray, "P+1"]
     ) -> tuple[Float[np.ndarray, "N"], Float[np.ndarray, "P"]]:
         """Return the log-odds of an error of each word and of each sentence; without words, the lowest."""
-        inputs = _standardize(features, self.center, self.scale)
+        inputs = _standardize(features, self.center, self.scale, np.float32)
         words, sentences = np.zeros(len(features)), np.full(len(offsets) - 1, -_MAX_LOGIT)
         for rows in _sentence_batches(offsets, _BATCH_SIZE):
             index, mask = _sentence_cells(offsets, rows)
@@ -162,9 +162,9 @@ def _sentence_cells(offsets: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, 
     return np.where(mask, starts + place, 0), mask
 
 
-def _standardize(features: np.ndarray, center: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """Return standardized features in float32."""
-    result = np.empty(features.shape, dtype=np.float32)
+def _standardize(features: np.ndarray, center: np.ndarray, scale: np.ndarray, dtype: Any) -> np.ndarray:
+    """Return standardized features in a floating-point type."""
+    result = np.empty(features.shape, dtype=dtype)
     # In blocks, so that only the result needs much memory.
     for first in range(0, len(features), _BLOCK):
         rows = slice(first, first + _BLOCK)
@@ -192,7 +192,7 @@ def fit_tagger(
     center = features.mean(axis=0, dtype=np.float64)
     # One column at a time, because the table of all may be as large as the memory allows.
     scale = np.array([column.std(dtype=np.float64) for column in features.T]) + _MIN_SCALE
-    inputs = torch.from_numpy(_standardize(features, center, scale))
+    inputs = torch.from_numpy(_standardize(features, center, scale, np.float16))
     words, sentences = (torch.from_numpy(label.astype(np.float32)) for label in labels)
     generator = np.random.default_rng(seed)
     # The random numbers of the caller stay as they are.
@@ -206,7 +206,7 @@ def fit_tagger(
         for _ in range(epochs):
             for rows in _sentence_batches(offsets, _TRAINING_BATCH_SIZE, generator):
                 index, mask = map(torch.from_numpy, _sentence_cells(offsets, rows))
-                word_logits, sentence_logits = network(inputs[index], mask)
+                word_logits, sentence_logits = network(inputs[index].float(), mask)
                 loss = nn.functional.binary_cross_entropy_with_logits(word_logits[mask], words[index][mask])
                 loss = loss + _SENTENCE_WEIGHT * nn.functional.binary_cross_entropy_with_logits(
                     sentence_logits, sentences[torch.from_numpy(rows)]

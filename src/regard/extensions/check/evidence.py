@@ -8,10 +8,10 @@ probability 1 - sum_t p(j -> t). An aligner links a word whose translation is mi
 the strength of links in the training text is a statistic as well.
 """
 
-from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
+from operator import attrgetter
 from typing import Self
 
 import numpy as np
@@ -19,9 +19,10 @@ import regex
 from jaxtyping import Float, Int
 
 from regard.alignment import Corpus, TrainingSetup, WordAligner, train_both
-from regard.alignment.base import DEFAULT_ALIGNER, default_config
+from regard.alignment.base import default_config
 from regard.alignment.corpus import UNKNOWN
-from regard.extensions.check.base import WordPair
+from regard.extensions.check.base import WordPair, blocks
+from regard.extensions.check.evidence_kernels import NUM_STATISTICS, collect_statistics
 from regard.extensions.check.posteriors import LINK_THRESHOLD, LinkCounts, TextPosteriors
 from regard.text.words import is_alphabetic, is_word
 
@@ -51,16 +52,19 @@ words are linked to.
 _NUM_CLASSES = 14
 """Classes of words by the logarithm of their frequency. The first one is that of unknown words."""
 
-_SAMPLE = 20_000  # pairs of the training text from which norms and link counts are estimated
+_ALIGNER = "hmm"  # a quarter of the time of the Bayesian one
+_SAMPLE = 20_000  # pairs of the training text from which link counts are estimated
+_NORM_SAMPLE = 8_000  # pairs of them from which norms are estimated
 _SMOOTHING = 8.0  # occurrences that the class of a word counts for
 _CLASS_SMOOTHING = 10.0
-_MIN_PROBABILITY = 1e-4
+_SIDES = attrgetter("source"), attrgetter("target")
+_CLUSTER = regex.compile(r"\X")
 _MIN_PREFIX = 4  # characters that two similar words share at least
 
 
 @dataclass(frozen=True)
 class SideEvidence:
-    """Evidence about all words of the source side of a text, one after the other.
+    """Evidence about all words of one side of a text, one after the other.
 
     Attributes:
         offsets: Start of each sentence, and the end of the last one.
@@ -72,8 +76,10 @@ class SideEvidence:
         copied: Similarity of the word to a word of the other side: 1 for the same word, such as a name or a
             number, and the share of a common beginning for a word that is not in the vocabulary.
         position: Position of the best linked word in the other sentence, -1 without a probable link.
+        characters: Number of characters.
         other_offsets: Start of each sentence of the other side, and the end of the last one.
         other_unlinked: Probability that each word of the other side has no link.
+        other_characters: Number of characters of each word of the other side.
     """
 
     offsets: Int[np.ndarray, "P+1"]
@@ -84,41 +90,10 @@ class SideEvidence:
     word: Float[np.ndarray, "N"]
     copied: Float[np.ndarray, "N"]
     position: Float[np.ndarray, "N"]
+    characters: Float[np.ndarray, "N"]
     other_offsets: Int[np.ndarray, "P+1"]
     other_unlinked: Float[np.ndarray, "M"]
-
-    @classmethod
-    def collect(
-        cls, table: TextPosteriors, occurrences: tuple[np.ndarray, np.ndarray], linked: Float[np.ndarray, "K"]
-    ) -> Self:
-        """Collect the evidence about the source side of a table.
-
-        Args:
-            table: The link probabilities, swapped to collect the evidence about the translations.
-            occurrences: Number of occurrences in the training text of the words of both sides.
-            linked: Link counts of the cells.
-        """
-        numbers, offsets = table.numbers[0], table.offsets[0]
-        words = [word for pair in table.pairs for word in pair.source]
-        copied = [
-            value
-            for pair, first, last in zip(table.pairs, offsets[:-1], offsets[1:], strict=True)
-            for value in _copied(*pair.folded, numbers[first:last].tolist())
-        ]
-        statistics = _statistics(table, linked, occurrences)
-        statistics[:, 0] *= 1 - np.array(copied)
-        return cls(
-            offsets,
-            numbers,
-            statistics,
-            np.log1p(_lookup(occurrences[0], numbers)),
-            (numbers != UNKNOWN).astype(np.float64),
-            np.array([is_word(word) for word in words], dtype=np.float64),
-            np.array(copied, dtype=np.float64),
-            _positions(table),
-            table.offsets[1],
-            _no_link(table.backward, table.words[1], len(table.numbers[1])),
-        )
+    other_characters: Float[np.ndarray, "M"]
 
     def column(self, name: str) -> Float[np.ndarray, "N"]:
         """Return a statistic of all words."""
@@ -128,67 +103,6 @@ class SideEvidence:
     def sentence(self) -> Int[np.ndarray, "N"]:
         """The number of the sentence of each word."""
         return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
-
-
-def _statistics(
-    table: TextPosteriors, linked: Float[np.ndarray, "K"], occurrences: tuple[np.ndarray, ...]
-) -> Float[np.ndarray, "N 12"]:
-    """Return the statistics of the source words of a table, given link counts of cells and of words."""
-    index, other_index = table.words
-    source, other = table.numbers[0][index], table.numbers[1][other_index]
-    own_count, other_count = _lookup(occurrences[0], source), _lookup(occurrences[1], other)
-    # Constants keep the estimates of rare words low.
-    translation, reverse = linked / (own_count + 2), linked / (other_count + 2)
-    dice = 2 * linked / (own_count + other_count + 4)
-    size = len(table.numbers[0])
-    claimed = np.bincount(other_index, weights=table.backward, minlength=len(table.numbers[1]))
-
-    # All cells of a source word are neighbors, so a reduction over ranges suffices.
-    starts = np.flatnonzero(np.diff(index, prepend=-1))
-
-    def reduce(values: np.ndarray, reduction: np.ufunc) -> np.ndarray:
-        reduced = np.zeros(size)
-        if len(starts):
-            reduced[index[starts]] = reduction.reduceat(values, starts)
-        return reduced
-
-    no_other = _no_link(table.forward, index, size)
-    no_own = np.maximum(1 - reduce(table.backward, np.add), 0.0)
-    return np.stack(
-        [
-            np.sqrt(no_other * no_own),
-            no_other,
-            no_own,
-            1 - reduce(table.mutual, np.maximum),
-            1 - reduce(table.mutual * linked / (linked + 0.5), np.maximum),
-            np.log(reduce(translation, np.maximum) + _MIN_PROBABILITY),
-            np.log(reduce(reverse, np.maximum) + _MIN_PROBABILITY),
-            np.log(reduce(dice, np.maximum) + _MIN_PROBABILITY),
-            np.log(reduce(table.mutual * np.sqrt(dice), np.maximum) + 1e-3),
-            np.log(reduce(table.backward * translation, np.add) + _MIN_PROBABILITY),
-            np.log(reduce(table.backward * reverse, np.add) + _MIN_PROBABILITY),
-            reduce(table.backward * (claimed[other_index] - table.backward), np.add),
-        ],
-        axis=1,
-    )
-
-
-def _no_link(probabilities: np.ndarray, index: np.ndarray, size: int) -> np.ndarray:
-    """Return for each word the probability that no word of the other side is linked to it."""
-    missing = np.log(np.maximum(1 - probabilities, 1e-6))
-    return np.exp(np.bincount(index, weights=missing, minlength=size))
-
-
-def _positions(table: TextPosteriors) -> Float[np.ndarray, "N"]:
-    """Return the position of the best link of each source word, -1 without a probable link."""
-    positions = np.full(len(table.numbers[0]), -1.0)
-    probable = np.flatnonzero(table.mutual > LINK_THRESHOLD)
-    # The top-scoring link of a word is assigned last.
-    probable = probable[np.argsort(table.mutual[probable], kind="stable")]
-    source, target = table.words[0][probable], table.words[1][probable]
-    pair = np.searchsorted(table.offsets[1], target, side="right") - 1
-    positions[source] = target - table.offsets[1][pair]
-    return positions
 
 
 def _lookup(values: np.ndarray, numbers: np.ndarray) -> np.ndarray:
@@ -337,12 +251,16 @@ class LinkModel:
         """
         training, held_out = (_stemmed(pairs, stem_length) for pairs in (training, held_out))
         corpus = Corpus.from_tokens(pair.folded for pair in training)
-        aligner = train_both(corpus, default_config(DEFAULT_ALIGNER), setup, lowercase=True)
-        # The norms of frequent words converge with a part of the text, which saves most of the time.
-        sample = TextPosteriors.of(aligner, training[:: max(1, len(training) // _SAMPLE)], setup.num_threads)
-        counts = LinkCounts.estimate(sample, (len(aligner.words[0]), len(aligner.words[1])))
-        tables = sample, TextPosteriors.of(aligner, held_out, setup.num_threads)
-        evidence = [_collect(table, counts, setup.num_threads) for table in tables]
+        aligner = train_both(corpus, default_config(_ALIGNER), setup, lowercase=True)
+
+        def tables(pairs: Sequence[WordPair]) -> Iterator[TextPosteriors]:
+            return (TextPosteriors.of(aligner, block, setup.num_threads) for block in blocks(pairs))
+
+        # The counts and norms of frequent words converge with a part of the text, which saves time.
+        sample = training[:: max(1, len(training) // _SAMPLE)]
+        counts = LinkCounts.estimate(tables(sample), (len(aligner.words[0]), len(aligner.words[1])))
+        sample = [*sample[:: max(1, len(sample) // _NORM_SAMPLE)], *held_out]
+        evidence = [_collect(table, counts) for table in tables(sample)]
         source = WordNorms.estimate([each.source for each in evidence], counts.occurrences[0])
         target = WordNorms.estimate([each.target for each in evidence], counts.occurrences[1])
         return cls(aligner, counts, (source, target), stem_length)
@@ -353,22 +271,48 @@ class LinkModel:
 
     def collect(self, pairs: Sequence[WordPair], num_threads: int = 0) -> Evidence:
         """Return the evidence about a text."""
-        return _collect(self.posteriors(pairs, num_threads), self.counts, num_threads)
+        return _collect(self.posteriors(pairs, num_threads), self.counts)
 
 
-def _collect(table: TextPosteriors, counts: LinkCounts, num_threads: int) -> Evidence:
+def _collect(table: TextPosteriors, counts: LinkCounts) -> Evidence:
     """Return the evidence about both sides of a table."""
-    source, target = (numbers[index] for numbers, index in zip(table.numbers, table.words, strict=True))
-    linked = counts.of(source, target)
-    # `SideEvidence.collect` reads the source side, so the table is swapped for the other side.
-    # There, the target word varies slowest.
-    order = np.argsort(table.words[1], kind="stable")
-    calls = (
-        (table, counts.occurrences, linked),
-        (table.swapped(order), counts.occurrences[::-1], linked[order]),
+    statistics = [np.zeros((len(numbers), NUM_STATISTICS + 1), np.float32) for numbers in table.numbers]
+    arrays = *table.offsets, *table.numbers, table.cells, table.forward, table.backward
+    collect_statistics(
+        arrays, (counts.rows, counts.keys, counts.counts, *counts.occurrences), LINK_THRESHOLD, *statistics
     )
-    with ThreadPoolExecutor(1 if num_threads == 1 else 2) as pool:
-        return Evidence(table, *pool.map(lambda call: SideEvidence.collect(*call), calls))
+    words = [[word for pair in table.pairs for word in side(pair)] for side in _SIDES]
+    characters = [np.array([len(word) for word in side], dtype=np.float32) for side in words]
+    unlinked = [side[:, STATISTICS.index("other")].copy() for side in statistics]
+    sides = []
+    for own, other in ((0, 1), (1, 0)):
+        numbers, offsets = table.numbers[own], table.offsets[own]
+        copied = np.array(
+            [
+                value
+                for pair, first, last in zip(table.pairs, offsets[:-1], offsets[1:], strict=True)
+                for value in _copied(pair.folded[own], pair.folded[other], numbers[first:last].tolist())
+            ],
+            dtype=np.float32,
+        )
+        statistics[own][:, 0] *= 1 - copied
+        sides.append(
+            SideEvidence(
+                offsets,
+                numbers,
+                statistics[own][:, :NUM_STATISTICS],
+                np.log1p(_lookup(counts.occurrences[own], numbers)),
+                (numbers != UNKNOWN).astype(np.float32),
+                np.array([is_word(word) for word in words[own]], dtype=np.float32),
+                copied,
+                statistics[own][:, NUM_STATISTICS],
+                characters[own],
+                table.offsets[other],
+                unlinked[other],
+                characters[other],
+            )
+        )
+    return Evidence(table, *sides)
 
 
 def _stemmed(pairs: Sequence[WordPair], length: int | None) -> Sequence[WordPair]:
@@ -376,10 +320,11 @@ def _stemmed(pairs: Sequence[WordPair], length: int | None) -> Sequence[WordPair
     if length is None:
         return pairs
 
-    @lru_cache(maxsize=100_000)
-    def stem(word: str) -> str:
-        # The digits of a number carry its meaning up to the last one.
-        # A letter with its accents is one character.
-        return "".join(regex.findall(r"\X", word)[:length]) if is_alphabetic(word) else word
-
+    stem = partial(_stem, length)
     return [WordPair(*(tuple(map(stem, side)) for side in pair.folded)) for pair in pairs]
+
+
+@lru_cache(maxsize=200_000)
+def _stem(length: int, word: str) -> str:
+    # The digits of a number carry its meaning up to the last one. A letter with its accents is one character.
+    return "".join(_CLUSTER.findall(word)[:length]) if is_alphabetic(word) else word

@@ -1,6 +1,7 @@
 """Features of words and sentences, from which coverage errors are predicted."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Self
@@ -10,19 +11,21 @@ from jaxtyping import Float, Int
 
 from regard.extensions.check.base import WordPair
 from regard.extensions.check.evidence import STATISTICS, SideEvidence, WordNorms
-from regard.extensions.check.posteriors import TextPosteriors
-from regard.text.words import is_reduplication, is_word, normalize_word, word_share
+from regard.extensions.check.posteriors import LINK_THRESHOLD, TextPosteriors
+from regard.text.words import is_alphabetic, is_reduplication, word_share
 
 MIN_DEVIATION = 0.05
 """Minimum standard deviation of the logarithm of the length."""
 _MAX_NGRAM = 4
 NUM_REPETITION_FEATURES = 10
 """Number of features of a word for repetitions, and of a sentence."""
-NUM_SENTENCE_FEATURES = 17
+NUM_ROOM_FEATURES = 3
+NUM_SENTENCE_FEATURES = 16
 _CONTEXT = (-3, -2, -1, 1, 2, 3)
 _NEIGHBOR_STATISTICS = ("mutual", "mutual_known", "translation", "linked_dice")
 _MAX_SCORE = 6.0
 _MAX_GAP = 5.0
+_MIN_DOUBLES = 3
 _LARGEST = 3  # values of a sentence that are averaged
 NUM_WORD_FEATURES = 3 * len(STATISTICS) + (2 + len(_CONTEXT) + 1) * len(_NEIGHBOR_STATISTICS) + 4 + 6 + 7 + 5
 
@@ -56,14 +59,15 @@ class LengthModel:
         source, target = _log_lengths(pairs)
         return (target - self.slope * source - self.intercept) / self.deviation
 
+    def ratio(self, pairs: Sequence[WordPair]) -> Float[np.ndarray, "P"]:
+        """Return the number of characters that each source character is expected to become."""
+        source, _ = _log_lengths(pairs)
+        return np.exp((self.slope - 1) * source + self.intercept)
+
 
 def _log_lengths(pairs: Sequence[WordPair]) -> tuple[np.ndarray, np.ndarray]:
     """Return the logarithms of the numbers of characters, which vary less than those of words."""
-    sides = [
-        [sum(len(normalize_word(word)) for word in words) + 1 for words in (pair.source, pair.target)]
-        for pair in pairs
-    ]
-    lengths = np.log(np.array(sides, dtype=np.float64).reshape(-1, 2))
+    lengths = np.log1p(np.array([pair.lengths for pair in pairs], dtype=np.float64).reshape(-1, 2))
     return lengths[:, 0], lengths[:, 1]
 
 
@@ -99,7 +103,42 @@ def word_features(
     relative = place / lengths[sentence]
     ends = (place == 0).astype(np.float64), (place == lengths[sentence] - 1).astype(np.float64)
     tables.append(np.stack([length_excess[sentence], np.log(lengths)[sentence], relative, *ends], axis=1))
-    return np.concatenate(tables, axis=1)
+    return np.concatenate(tables, axis=1, dtype=np.float32)
+
+
+def room_features(evidence: SideEvidence, ratio: Float[np.ndarray, "P"]) -> Float[np.ndarray, "N 3"]:
+    """Return whether the other sentence has characters for each word and its unlinked neighbors.
+
+    These are the words between the nearest linked words to the left and to the right, and the words of the
+    other sentence between those that they are linked to.
+
+    Args:
+        evidence: Evidence about the side.
+        ratio: Number of characters of the other side that a character is expected to become.
+    """
+    sentence, offsets, others = evidence.sentence, evidence.offsets, evidence.other_offsets
+    start, end = others[:-1][sentence], others[1:][sentence]
+    left, left_position = _nearest(evidence.position, offsets)
+    right, right_position = _nearest(evidence.position[::-1], len(evidence.position) - offsets[::-1])
+    right, right_position = len(evidence.position) - 1 - right[::-1], right_position[::-1]
+    length = (end - start).astype(np.float32)
+    right_position = np.where(right_position < 0, length, right_position)
+    own, other = (
+        np.concatenate([[0.0], np.cumsum(characters)])
+        for characters in (evidence.characters, evidence.other_characters)
+    )
+    first = start + np.minimum(left_position, right_position).astype(np.int64) + 1
+    last = np.maximum(start + np.maximum(left_position, right_position).astype(np.int64), first)
+    room = other[np.minimum(last, end)] - other[np.minimum(first, end)]
+    needed = (own[right] - own[left + 1]) * ratio[sentence]
+    return np.stack(
+        [
+            np.clip((needed - room) / 10, -_MAX_SCORE, _MAX_SCORE),
+            np.log((room + 1) / (needed + 1)),
+            np.log1p(needed),
+        ],
+        axis=1,
+    )
 
 
 def _order_features(evidence: SideEvidence) -> Float[np.ndarray, "N 7"]:
@@ -110,9 +149,9 @@ def _order_features(evidence: SideEvidence) -> Float[np.ndarray, "N 7"]:
     """
     sentence = evidence.sentence
     length = np.diff(evidence.other_offsets)[sentence].astype(np.float64)
-    left = _nearest(evidence.position, evidence.offsets)
+    _, left = _nearest(evidence.position, evidence.offsets)
     reversed_offsets = len(evidence.numbers) - evidence.offsets[::-1]
-    right = _nearest(evidence.position[::-1], reversed_offsets)[::-1]
+    right = _nearest(evidence.position[::-1], reversed_offsets)[1][::-1]
     right = np.where(right < 0, length, right)
     gap = right - left - 1
     total = np.concatenate([[0.0], np.cumsum(evidence.other_unlinked)])
@@ -135,13 +174,19 @@ def _order_features(evidence: SideEvidence) -> Float[np.ndarray, "N 7"]:
     )
 
 
-def _nearest(positions: Float[np.ndarray, "N"], offsets: Int[np.ndarray, "P+1"]) -> Float[np.ndarray, "N"]:
-    """Return for each word the position of the nearest linked word before it in its sentence, or -1."""
+def _nearest(
+    positions: Float[np.ndarray, "N"], offsets: Int[np.ndarray, "P+1"]
+) -> tuple[Int[np.ndarray, "N"], Float[np.ndarray, "N"]]:
+    """Return for each word the nearest linked word before it in its sentence, and its position, or -1.
+
+    Without a linked word, it is the word before the sentence.
+    """
     index = np.arange(len(positions))
     linked = np.maximum.accumulate(np.where(positions >= 0, index, -1))
     before = np.concatenate([[-1], linked[:-1]])
     start = np.repeat(offsets[:-1], np.diff(offsets))
-    return np.where(before >= start, positions[np.maximum(before, 0)], -1.0)
+    inside = before >= start
+    return np.where(inside, before, start - 1), np.where(inside, positions[np.maximum(before, 0)], -1.0)
 
 
 def _shifted(
@@ -193,7 +238,6 @@ def sentence_features(
             np.maximum.reduceat(mutual, starts),
             mean(evidence.column("mutual_known")),
             mean(evidence.column("linked_dice")),
-            1 - mean(evidence.known),
             mean(evidence.copied),
             np.log(size),
         ]
@@ -213,7 +257,9 @@ def best_runs(values: Float[np.ndarray, "N"], offsets: Int[np.ndarray, "P+1"]) -
     return runs
 
 
-def repetition_features(table: TextPosteriors, target: SideEvidence) -> Float[np.ndarray, "M F"]:
+def repetition_features(
+    table: TextPosteriors, target: SideEvidence, doubled: Set[str] = frozenset()
+) -> Float[np.ndarray, "M F"]:
     """Return the features of each target word of a text for repetitions.
 
     A repetition that the source has as well is linked to two source words; one that it has not is linked to
@@ -222,34 +268,45 @@ def repetition_features(table: TextPosteriors, target: SideEvidence) -> Float[np
     Args:
         table: The link probabilities.
         target: Evidence about the translations.
+        doubled: Words that good translations double.
     """
     features = np.zeros((len(table.numbers[1]), NUM_REPETITION_FEATURES))
     features[:, 7:] = target.statistics[:, 1:4]
-    ends = np.cumsum(np.diff(table.offsets[0]) * np.diff(table.offsets[1]))
     for row, pair in enumerate(table.pairs):
         words = pair.folded[1]
         # Most sentences repeat no word, and need no further features.
-        if len(set(words)) == len(words):
+        if len(set(words)) == len(words) or not pair.source:
             continue
         shape = len(pair.source), len(words)
-        forward = table.forward[ends[row] - shape[0] * shape[1] : ends[row]].reshape(shape)
+        forward = table.forward[table.cells[row] : table.cells[row + 1]].reshape(shape)
         first = table.offsets[1][row]
-        features[first : first + len(words), :7] = _repetitions(pair, forward)
+        features[first : first + len(words), :7] = _repetitions(pair, forward, doubled)
     return features
 
 
-def _repetitions(pair: WordPair, forward: Float[np.ndarray, "S T"]) -> Float[np.ndarray, "T 7"]:
+def _repetitions(
+    pair: WordPair, forward: Float[np.ndarray, "S T"], doubled: Set[str]
+) -> Float[np.ndarray, "T 7"]:
     """Return the features of the target words of one sentence without those of links to nothing."""
     words = pair.folded[1]
     table = np.zeros((len(words), 7))
-    repeated = [size for size, _ in longest_repetitions(words)]
-    table[:, 0] = np.array(repeated) / _MAX_NGRAM
+    repeated = np.array([size for size, _ in longest_repetitions(words, doubled)])
+    if not repeated.any():
+        return table
+    # A translation may repeat what translates a word that the source repeats, but not directly after it.
+    counts = Counter(pair.folded[0])
+    linked = np.array([counts[word] for word in pair.folded[0]])[forward.argmax(axis=0)]
+    apart = np.array(
+        [words[t] not in words[max(t - 1, 0) : t] + words[t + 1 : t + 2] for t in range(len(words))]
+    )
+    repeated[apart & (linked > 1) & (forward.max(axis=0) > LINK_THRESHOLD)] = 0
+    table[:, 0] = repeated / _MAX_NGRAM
     places: dict[str, list[int]] = {}
     for t, word in enumerate(words):
         places.setdefault(word, []).append(t)
-    doubled = {word for size, word in zip(repeated, words, strict=True) if size}
+    affected = {word for size, word in zip(repeated, words, strict=True) if size}
     for word, positions in places.items():
-        if len(positions) == 1 or not is_word(word) or word not in doubled:
+        if len(positions) == 1 or not is_alphabetic(word) or word not in affected:
             continue
         source_count = pair.folded[0].count(word)
         # The overlap is large if both occurrences are linked to the same source word.
@@ -267,11 +324,18 @@ def _repetitions(pair: WordPair, forward: Float[np.ndarray, "S T"]) -> Float[np.
     return table
 
 
-def longest_repetitions(words: Sequence[str]) -> list[tuple[float, int]]:
+def doubled_words(pairs: Iterable[WordPair]) -> frozenset[str]:
+    """Return the target words that good translations double at least three times."""
+    counts = Counter(a for pair in pairs for a, b in pairwise(pair.folded[1]) if a == b and is_alphabetic(a))
+    return frozenset(word for word, count in counts.items() if count >= _MIN_DOUBLES)
+
+
+def longest_repetitions(words: Sequence[str], doubled: Set[str] = frozenset()) -> list[tuple[float, int]]:
     """Return the longest n-gram around each word that occurs before, without overlap: its size and n.
 
-    The size counts words, up to 4. In scripts without spaces, a character is only a part of a word. A word
-    that is doubled as its language may double it is no repetition, see `is_reduplication`.
+    The size counts words, up to 4. In scripts without spaces, a character is only a part of a word. N-grams
+    of punctuation marks and numbers alone are no repetitions, nor is a word that is doubled as its language
+    may double it, see `repeats_previous`.
     """
     shares = [word_share(word) for word in words]
     longest = [(0.0, 0)] * len(words)
@@ -284,7 +348,9 @@ def longest_repetitions(words: Sequence[str]) -> list[tuple[float, int]]:
             if seen + n > start:
                 continue
             repeats = True
-            if any(map(is_word, ngram)) and (seen + n < start or repeats_previous(words, start, n)):
+            if any(map(is_alphabetic, ngram)) and (
+                seen + n < start or repeats_previous(words, start, n, doubled)
+            ):
                 size = min(sum(shares[start : start + n]), _MAX_NGRAM)
                 longest[start : start + n] = [(size, n)] * n
         # A longer n-gram is repeated only if its beginning is.
@@ -293,16 +359,18 @@ def longest_repetitions(words: Sequence[str]) -> list[tuple[float, int]]:
     return longest
 
 
-def repeats_previous(words: Sequence[str], start: int, n: int) -> bool:
+def repeats_previous(words: Sequence[str], start: int, n: int, doubled: Set[str] = frozenset()) -> bool:
     """Return whether the n words from `start` on are an erroneous copy of the n words before them.
 
-    Two copies are no error where a language doubles words, but three are one.
+    Two copies are no error of a word that good translations double (German `die die`), or where a language
+    doubles words, see `is_reduplication`; three are one.
     """
     ngram = words[start : start + n]
     if start < n or words[start - n : start] != ngram:
         return False
     copies = [words[place : place + n] for place in range(start - 2 * n, start + 2 * n, n) if place >= 0]
-    return copies.count(ngram) > 2 or not is_reduplication(ngram)
+    usual = is_reduplication(ngram) or (n == 1 and ngram[0] in doubled)
+    return copies.count(ngram) > 2 or not usual
 
 
 def repetition_sentence_features(
@@ -310,6 +378,7 @@ def repetition_sentence_features(
     features: Float[np.ndarray, "M F"],
     words: Float[np.ndarray, "M"],
     length_excess: Float[np.ndarray, "P"],
+    doubled: Set[str] = frozenset(),
 ) -> Float[np.ndarray, "P 10"]:
     """Return the features of each sentence for repetitions.
 
@@ -318,6 +387,7 @@ def repetition_sentence_features(
         features: The features of the target words, see `repetition_features`.
         words: Log-odds of a repetition of each target word.
         length_excess: Length of each translation.
+        doubled: Words that good translations double.
     """
     pair_features = np.zeros((len(table.pairs), NUM_REPETITION_FEATURES))
     offsets = table.offsets[1]
@@ -331,11 +401,7 @@ def repetition_sentence_features(
     for row, number in enumerate(filled.tolist()):
         source, target = table.pairs[number].folded
         # A repetition that the source has as well is no error, so its count is subtracted.
-        for sign, words_of_side in ((1, target), (-1, source)):
-            bigrams = list(pairwise(words_of_side))
-            doubles = sum(a == b and is_word(a) and not is_reduplication((a,)) for a, b in bigrams)
-            counts[row, 0] += sign * doubles
-            counts[row, 1] += sign * (len(bigrams) - len(set(bigrams)))
+        counts[row, :2] = np.maximum(_num_repeated(target, doubled) - _num_repeated(source, doubled), 0)
         counts[row, 2] = 1 - len(set(target)) / len(target)
     pair_features[filled] = np.stack(
         [
@@ -353,3 +419,12 @@ def repetition_sentence_features(
         axis=1,
     )
     return pair_features
+
+
+def _num_repeated(words: Sequence[str], doubled: Set[str]) -> Int[np.ndarray, "2"]:
+    """Return the number of doubled words, and of bigrams that occur before."""
+    if len(set(words)) == len(words):
+        return np.zeros(2, dtype=np.int64)
+    bigrams = [bigram for bigram in pairwise(words) if all(map(is_alphabetic, bigram))]
+    doubles = sum(a == b and a not in doubled and not is_reduplication((a,)) for a, b in bigrams)
+    return np.array([doubles, len(bigrams) - len(set(bigrams))])

@@ -3,12 +3,10 @@
 It consists of a word aligner and an aligner of stems, the norms of their links in good translations, a model
 of the length, and classifiers that are fitted to synthetic errors in text that the aligners were not trained
 on: small neural networks for omissions and additions, logistic regressions for repetitions. Logistic
-regressions calibrate the probabilities of sentences, on pairs that are used only for this. The networks need
-more examples than one held-out part of a small text has, so several parts are held out in turn, and each time
-other aligners are trained on the rest.
+regressions calibrate the probabilities of sentences, on pairs that are used only for this.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -29,7 +27,6 @@ from regard.extensions.check.base import (
 )
 from regard.extensions.check.classifiers import ErrorTagger, LogisticRegression, fit_tagger
 from regard.extensions.check.corruptions import (
-    CORRUPTIONS,
     CorruptedPair,
     Corruption,
     CorruptionConfig,
@@ -40,48 +37,52 @@ from regard.extensions.check.corruptions import (
 from regard.extensions.check.evidence import Evidence, LinkModel, SideEvidence
 from regard.extensions.check.features import (
     LengthModel,
+    doubled_words,
     repetition_features,
     repetition_sentence_features,
+    room_features,
     sentence_features,
     word_features,
 )
-from regard.text.links import Links
 
 STEM_LENGTH = 4
 """Number of characters of a stem. Rare words share their first characters with others."""
 _MIN_PAIRS = 100
-_HELD_OUT = 0.15  # share of the training text that an aligner does not see
-_MAX_PARTS = 3  # that are held out in turn
-_MAX_HELD_OUT = 18_000  # pairs, in all parts together
+_HELD_OUT = 0.15  # share of the training text that the aligners do not see
+_MIN_HELD_OUT, _MAX_HELD_OUT = 600, 6_000  # pairs; at most a third of a small text
 _ERROR_RATE = 0.1  # share of sentences with each kind of error, for which probabilities are calibrated
 _SEED = 1  # of the aligners and of the synthetic errors
-_MAX_CALIBRATION_PAIRS = 2_000  # of the first held-out part, at most a half of it
-_ROUNDS: Mapping[CoverageError, int] = {"omission": 5, "addition": 5, "repetition": 3}
-"""How often errors are made in each held-out pair. Networks learn from more examples than regressions do."""
+_MAX_CALIBRATION_PAIRS = 2_000  # of the held-out ones, at most a half of them
+_ROUNDS = 5  # synthetic errors of each held-out pair
 _MIN_EXAMPLES = 6_000
+_SPANS = 5, 5, 20  # maximum numbers of words of a span of an error, in turn
 _UNKNOWN = 0.3, 0.1  # share of the examples with unknown words, and the mean share of these words
+_UNKNOWN_UNRELATED = 0.8, 0.4  # the same for unrelated translations
 _KINDS: Mapping[CoverageError, tuple[Corruption, ...]] = {
     "omission": ("deletion", "truncation"),
     "addition": ("insertion",),
     "repetition": ("repetition",),
 }
 """The synthetic errors of each kind of coverage error."""
-_SINGLE: tuple[Corruption, ...] = tuple(kind for kind in CORRUPTIONS if kind != "unrelated")
+_MIXTURE: tuple[Corruption, ...] = (
+    "deletion",
+    "deletion",
+    "truncation",
+    "insertion",
+    "insertion",
+    "repetition",
+)
+_MIXTURE_RATE = 0.75  # share of the examples with an error
 TAGGED: tuple[CoverageError, ...] = ("omission", "addition")
 """The errors that networks find. A translation that is unrelated to the source has both."""
 _NEVER = LogisticRegression(np.zeros(0), -30.0)
 
 
-def held_out_parts(num_pairs: int) -> list[np.ndarray]:
-    """Return the numbers of the pairs of a training text that are held out in turn.
-
-    A text so large that one part has the maximum number of pairs has only one part.
-    """
-    # A small text still needs enough held-out pairs for examples of each error.
-    most = max(round(num_pairs * _HELD_OUT), _MIN_PAIRS // 2)
-    count = min(most * min(_MAX_PARTS, num_pairs // most), _MAX_HELD_OUT)
-    order = np.random.default_rng(_SEED).permutation(num_pairs)
-    return np.array_split(order[:count], -(-count // most))
+def num_held_out(num_pairs: int) -> int:
+    """Return the number of pairs of a training text that its aligners do not see."""
+    # A small text still needs enough of them for examples of each error.
+    least = max(min(num_pairs // 3, _MIN_HELD_OUT), _MIN_PAIRS // 2)
+    return min(max(round(num_pairs * _HELD_OUT), least), _MAX_HELD_OUT)
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,7 @@ class ErrorModel:
         words: The links of words.
         stems: The links of stems.
         length: The model of the length.
+        doubled: Words that good translations double.
         taggers: The networks that give the log-odds of omissions and additions.
         repeated: The regression that gives the log-odds that a word is repeated.
         sentences: For each error, the regression that gives the log-odds of a sentence.
@@ -102,6 +104,7 @@ class ErrorModel:
     words: LinkModel
     stems: LinkModel
     length: LengthModel
+    doubled: frozenset[str]
     taggers: Mapping[CoverageError, ErrorTagger]
     repeated: LogisticRegression
     sentences: Mapping[CoverageError, LogisticRegression]
@@ -126,94 +129,109 @@ class ErrorModel:
                 "several thousand for useful results"
             )
         setup = TrainingSetup(num_threads=num_threads, seed=_SEED)
-        parts = []
-        for rows in held_out_parts(len(usable)):
-            held_out = [usable[i] for i in rows]
-            # The order is that of the text, from which `sample` takes evenly spaced pairs.
-            training = [usable[i] for i in np.setdiff1d(np.arange(len(usable)), rows)]
-            # The norms of rare words fit the pairs that they are estimated from better than other text.
-            others = held_out if parts else held_out[: _num_word_pairs(len(held_out))]
-            words, stems = (
-                LinkModel.train(training, others, setup, length) for length in (None, STEM_LENGTH)
+        order = np.random.default_rng(_SEED).permutation(len(usable))
+        rows = order[: num_held_out(len(usable))]
+        held_out = [usable[i] for i in rows]
+        # The order is that of the text, from which samples are evenly spaced pairs.
+        training = [usable[i] for i in np.setdiff1d(np.arange(len(usable)), rows)]
+        # Classifiers of words and norms are too confident on their own examples, so that probabilities are
+        # calibrated with other pairs.
+        num_words = len(held_out) - min(len(held_out) // 2, _MAX_CALIBRATION_PAIRS)
+        parts = held_out[:num_words], held_out[num_words:]
+        words, stems = (LinkModel.train(training, parts[0], setup, length) for length in (None, STEM_LENGTH))
+        model = cls(words, stems, LengthModel.fit(training), doubled_words(training), {}, _NEVER, {}, _NEVER)
+        model = model._fit_words(parts[0], num_threads)
+        return model._fit_sentences(parts[1], num_threads)
+
+    def _fit_words(self, pairs: Sequence[WordPair], num_threads: int) -> Self:
+        """Return the model with classifiers of words, which are fitted to synthetic errors in the pairs."""
+        examples = with_unknown_words(self._examples(pairs, _MIXTURE, _ROUNDS, _SEED), *_UNKNOWN, _SEED)
+        tables: dict[CoverageError, list[np.ndarray]] = {error: [] for error in ERRORS}
+        for views, _ in self._blocks([example.pair for example in examples], num_threads):
+            for error, table in tables.items():
+                # Half the memory of float32, with more digits than the classifiers need.
+                table.append(self._word_table(views, error).astype(np.float16))
+        taggers = {}
+        for number, error in enumerate(TAGGED):
+            sides = [e.pair.source if error == "omission" else e.pair.target for e in examples]
+            offsets = np.cumsum([0, *map(len, sides)])
+            features = np.concatenate(tables.pop(error))
+            labels = word_labels(examples, error), np.array([e.kind in _KINDS[error] for e in examples])
+            taggers[error] = fit_tagger(features, offsets, labels, _SEED + number)
+        repeated = LogisticRegression.fit(
+            np.concatenate(tables["repetition"], dtype=np.float64), word_labels(examples, "repetition")
+        )
+        return replace(self, taggers=taggers, repeated=repeated)
+
+    def _fit_sentences(self, pairs: Sequence[WordPair], num_threads: int) -> Self:
+        """Return the model with regressions of sentences, calibrated with synthetic errors in the pairs."""
+        seed = _SEED + 1
+        unchanged = [CorruptedPair(pair) for pair in pairs]
+        examples = with_unknown_words(unchanged + self._examples(pairs, _MIXTURE, 2, seed), *_UNKNOWN, seed)
+        kinds = np.array([example.kind or "" for example in examples])
+        tables = {error: [] for error in ERRORS}
+        for views, _ in self._blocks([example.pair for example in examples], num_threads):
+            for error, table in tables.items():
+                table.append(self._logits(views, error)[1])
+        sentences = {
+            error: _fit_calibrated(np.concatenate(table), np.isin(kinds, _KINDS[error]))
+            for error, table in tables.items()
+        }
+        examples = unchanged * 2 + self._examples(pairs, ("unrelated",), 1, seed)
+        # With more unknown words: they must not make a sentence look like the translation of another one.
+        examples = with_unknown_words(examples, *_UNKNOWN_UNRELATED, seed)
+        rows = [
+            self._unrelated_table(views[0], {error: self._logits(views, error)[0] for error in TAGGED})
+            for views, _ in self._blocks([example.pair for example in examples], num_threads)
+        ]
+        present = np.array([example.kind == "unrelated" for example in examples])
+        return replace(self, sentences=sentences, unrelated=_fit_calibrated(np.concatenate(rows), present))
+
+    def _examples(
+        self, pairs: Sequence[WordPair], kinds: tuple[Corruption, ...], rounds: int, seed: int
+    ) -> list[CorruptedPair]:
+        """Return copies of the pairs, most of them with a synthetic error; more copies of few pairs."""
+        links = [links for block in blocks(pairs) for links in self.words.posteriors(block).best_links()]
+        examples: list[CorruptedPair] = []
+        for number in range(max(rounds, -(-_MIN_EXAMPLES * rounds // (_ROUNDS * len(pairs))))):
+            span = _SPANS[number % len(_SPANS)]
+            config = CorruptionConfig(
+                kinds=kinds, rate=_MIXTURE_RATE, max_span=span, seed=1_000 * seed + number
             )
-            model = cls(words, stems, LengthModel.fit(training), {}, _NEVER, {}, _NEVER)
-            parts.append(_HeldOut(model, held_out, words.posteriors(held_out, num_threads).best_links()))
-        return parts[0].model._fit(parts, num_threads)
+            examples += corrupt_pairs(pairs, links, config)
+        return examples
 
-    def _fit(self, parts: Sequence["_HeldOut"], num_threads: int) -> Self:
-        """Return the model of the first part with classifiers that are fitted to synthetic errors."""
-        # Classifiers of words are too confident on their own examples, so the sentences are others.
-        first, *rest = parts
-        num_words = _num_word_pairs(len(first.pairs))
-        parts = [first.some(slice(num_words)), *rest]
-        sentence_part = first.some(slice(num_words, None))
-        model = self
-        sentences: dict[CoverageError, LogisticRegression] = {}
-        for number, error in enumerate(ERRORS):
-            seed = _SEED + number
-            model = model._fit_words(parts, error, seed, num_threads)
-            (others,) = _examples([sentence_part], error, seed)
-            views = model._views([example.pair for example in others], error, num_threads)
-            sentences[error] = _fit_sentences(model._logits(views, error)[1], others, _KINDS[error])
-        # The features of unrelated pairs contain the log-odds of words, so this regression comes last.
-        model = replace(model, sentences=sentences)
-        seed = _SEED + len(ERRORS)
-        examples = sentence_part.corrupted(("unrelated",), seed) + sentence_part.corrupted(_SINGLE, seed + 1)
-        examples = with_unknown_words(examples, *_UNKNOWN, seed)
-        views = model._views([example.pair for example in examples], "omission", num_threads)
-        logits: dict[CoverageError, np.ndarray] = {error: model._logits(views, error)[0] for error in TAGGED}
-        rows = model._unrelated_table(views[0], logits)
-        return replace(model, unrelated=_fit_sentences(rows, examples, ("unrelated",)))
-
-    def _fit_words(
-        self, parts: Sequence["_HeldOut"], error: CoverageError, seed: int, num_threads: int
-    ) -> Self:
-        """Return the model with the classifier of the words of an error."""
-        if error not in TAGGED:
-            # A regression needs no more examples than one part has.
-            (part_examples,) = _examples(parts[:1], error, seed)
-            (evidence,) = self._views([example.pair for example in part_examples], error, num_threads)
-            table = repetition_features(evidence.table, evidence.target)
-            return replace(self, repeated=LogisticRegression.fit(table, word_labels(part_examples, error)))
-        examples = [with_unknown_words(some, *_UNKNOWN, seed) for some in _examples(parts, error, seed)]
-        tables: list[tuple[np.ndarray, np.ndarray]] = []
-        for part, some in zip(parts, examples, strict=True):
-            views = part.model._views([example.pair for example in some], error, num_threads)
-            # In the precision of the networks.
-            table = part.model._word_table(views, error).astype(np.float32)
-            tables.append((table, np.diff(_side(views[0], error).offsets)))
-        all_examples = [example for some in examples for example in some]
-        affected = np.array([example.kind in _KINDS[error] for example in all_examples])
-        features = np.concatenate([table for table, _ in tables])
-        offsets = np.concatenate([[0], np.cumsum(np.concatenate([lengths for _, lengths in tables]))])
-        tables.clear()  # the tables of many long sentences take gigabytes
-        tagger = fit_tagger(features, offsets, (word_labels(all_examples, error), affected), seed)
-        return replace(self, taggers={**self.taggers, error: tagger})
-
-    def _views(self, pairs: Sequence[WordPair], error: CoverageError, num_threads: int) -> Sequence[Evidence]:
-        """Return the evidence of words, and that of stems if the error is found by it."""
-        models = (self.words, self.stems) if error in TAGGED else (self.words,)
-        return [model.collect(pairs, num_threads) for model in models]
+    def _blocks(
+        self, pairs: Sequence[WordPair], num_threads: int
+    ) -> Iterator[tuple[Sequence[Evidence], Sequence[WordPair]]]:
+        """Yield the evidence of words and of stems of the pairs, in blocks."""
+        for block in blocks(pairs):
+            yield [model.collect(block, num_threads) for model in (self.words, self.stems)], block
 
     def _logits(self, views: Sequence[Evidence], error: CoverageError) -> tuple[np.ndarray, np.ndarray]:
         """Return the log-odds of an error of the words, and the features of the sentences, [P, F]."""
-        evidence = views[0]
+        evidence, features = views[0], self._word_table(views, error)
+        excess = self.length.excess(evidence.table.pairs)
         if error in TAGGED:
-            offsets = _side(evidence, error).offsets
-            words, sentences = self.taggers[error].logits(self._word_table(views, error), offsets)
-            return words, sentences[:, None]
-        table = repetition_features(evidence.table, evidence.target)
-        words, excess = self.repeated.logits(table), self.length.excess(evidence.table.pairs)
-        return words, repetition_sentence_features(evidence.table, table, words, excess)
+            words, sentences = self.taggers[error].logits(features, _side(evidence, error).offsets)
+            return words, np.stack([sentences, np.maximum(excess, 0), np.maximum(-excess, 0)], axis=1)
+        words = self.repeated.logits(features)
+        return words, repetition_sentence_features(evidence.table, features, words, excess, self.doubled)
 
     def _word_table(self, views: Sequence[Evidence], error: CoverageError) -> np.ndarray:
         """Return the features of all words of the side in which an error is found."""
-        excess, number = self.length.excess(views[0].table.pairs), TAGGED.index(error)
+        pairs = views[0].table.pairs
+        if error not in TAGGED:
+            return repetition_features(views[0].table, views[0].target, self.doubled)
+        excess, number = self.length.excess(pairs), TAGGED.index(error)
+        ratio = self.length.ratio(pairs) if error == "omission" else 1 / self.length.ratio(pairs)
         tables = [
             word_features(_side(evidence, error), model.norms[number], excess)
             for evidence, model in zip(views, (self.words, self.stems), strict=True)
         ]
-        return np.concatenate(tables, axis=1)
+        return np.concatenate(
+            [*tables, room_features(_side(views[0], error), ratio)], axis=1, dtype=np.float32
+        )
 
     def _unrelated_table(self, evidence: Evidence, logits: Mapping[CoverageError, np.ndarray]) -> np.ndarray:
         """Return the features of both sides."""
@@ -228,10 +246,13 @@ class ErrorModel:
             pairs: The pairs. They are processed in blocks, which bound the memory.
             num_threads: Number of threads of the aligners; 0 uses all processors.
         """
-        return [scores for block in blocks(pairs) for scores in self._block_scores(block, num_threads)]
+        return [
+            scores
+            for views, block in self._blocks(pairs, num_threads)
+            for scores in self._block_scores(views, block)
+        ]
 
-    def _block_scores(self, pairs: Sequence[WordPair], num_threads: int) -> list[PairScores]:
-        views = [model.collect(pairs, num_threads) for model in (self.words, self.stems)]
+    def _block_scores(self, views: Sequence[Evidence], pairs: Sequence[WordPair]) -> list[PairScores]:
         evidence = views[0]
         logits: dict[CoverageError, np.ndarray] = {}
         sentence, words = {}, {}
@@ -255,10 +276,6 @@ class ErrorModel:
             by_error = {error: float(sentence[error][number]) for error in ERRORS}
             by_error["unrelated"] = float(unrelated[number])
             each = {error: words[error][number] for error in ERRORS}
-            for error in TAGGED:
-                # Both probabilities may describe the same error, so the larger one counts, not the sum.
-                by_error[error] = max(by_error[error], float(unrelated[number]))
-                each[error] = np.maximum(each[error], unrelated[number])
             pair_scores.append(PairScores(by_error, each))
         return pair_scores
 
@@ -268,57 +285,12 @@ def _side(evidence: Evidence, error: CoverageError) -> SideEvidence:
     return evidence.source if error == "omission" else evidence.target
 
 
-@dataclass(frozen=True)
-class _HeldOut:
-    """A part of the training text that some aligners have not seen.
-
-    Attributes:
-        model: A model with these aligners.
-        pairs: The pairs of the part.
-        links: The links that the aligners find in them.
-    """
-
-    model: ErrorModel
-    pairs: Sequence[WordPair]
-    links: Sequence[Links]
-
-    def some(self, rows: slice) -> "_HeldOut":
-        """Return a part of this part."""
-        return replace(self, pairs=self.pairs[rows], links=self.links[rows])
-
-    def corrupted(self, kinds: tuple[Corruption, ...], seed: int) -> list[CorruptedPair]:
-        """Return the pairs, half of them with one synthetic error."""
-        return corrupt_pairs(self.pairs, self.links, CorruptionConfig(kinds=kinds, seed=seed))
-
-
-def _examples(parts: Sequence[_HeldOut], error: CoverageError, seed: int) -> list[list[CorruptedPair]]:
-    """Return for each part its pairs, pairs with one kind of error, and fewer with errors of other kinds."""
-    kinds, size = _KINDS[error], sum(len(part.pairs) for part in parts)
-    # Errors of other kinds are negative examples, so that the regression separates the kinds.
-    others: tuple[Corruption, ...] = tuple(kind for kind in _SINGLE if kind not in kinds)
-    # Several errors in the same pair are cheaper than more pairs, which the aligner could not learn from.
-    rounds = max(_ROUNDS[error], -(-_MIN_EXAMPLES // size))
-    return [
-        [example for number in range(rounds) for example in part.corrupted(kinds, 1_000 * seed + number)]
-        + part.some(slice(len(part.pairs) // 2)).corrupted(others, seed)
-        for part in parts
-    ]
-
-
-def _fit_sentences(
-    rows: np.ndarray, examples: Sequence[CorruptedPair], kinds: tuple[Corruption, ...]
-) -> LogisticRegression:
-    """Return the regression of some kinds of errors, calibrated for the assumed share of errors."""
-    present = np.array([example.kind in kinds for example in examples])
+def _fit_calibrated(rows: np.ndarray, present: np.ndarray) -> LogisticRegression:
+    """Return the regression of an error, calibrated for the assumed share of errors."""
     # The share of errors among the examples is far above that of a text, in which others are doubtful.
     share = np.clip(present.mean(), 1e-3, 1 - 1e-3)
     weights = np.where(present, _ERROR_RATE / share, (1 - _ERROR_RATE) / (1 - share))
     return LogisticRegression.fit(rows, present, weights)
-
-
-def _num_word_pairs(num_pairs: int) -> int:
-    """Return the number of pairs of the first held-out part that are not used for calibration alone."""
-    return num_pairs - min(num_pairs // 2, _MAX_CALIBRATION_PAIRS)
 
 
 @register_detector("combined")

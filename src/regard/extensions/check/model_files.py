@@ -20,6 +20,7 @@ from regard.extensions.check.evidence import STATISTICS, LinkModel, WordNorms
 from regard.extensions.check.features import (
     MIN_DEVIATION,
     NUM_REPETITION_FEATURES,
+    NUM_ROOM_FEATURES,
     NUM_SENTENCE_FEATURES,
     NUM_WORD_FEATURES,
     LengthModel,
@@ -39,12 +40,12 @@ from regard.text.reading import (
 
 _MODEL_FILE = "checker.json"
 _ARRAYS_FILE = "checker.safetensors"
-_FORMAT = 3
+_FORMAT = 4
 _SIDES = ("source", "target")
 _LINKS: Mapping[str, int | None] = {"words": None, "stems": STEM_LENGTH}
 _REGRESSIONS: Mapping[str, int] = {
-    "omission": 1,
-    "addition": 1,
+    "omission": 3,
+    "addition": 3,
     "repetition": NUM_REPETITION_FEATURES,
     "repeated": NUM_REPETITION_FEATURES,
     "unrelated": 2 * NUM_SENTENCE_FEATURES,  # of both sides
@@ -58,6 +59,7 @@ class _Description:
 
     format: int = option(help="Version of the file format.")
     sha256: Checksums = option(help="Checksums of the other files.")
+    doubled: tuple[str, ...] = option(help="Words that good translations double.")
 
 
 def check_model_dir(directory: Path) -> None:
@@ -82,7 +84,8 @@ def save_coverage_model(model: ErrorModel, directory: Path | str) -> None:
             for name, links in zip(_LINKS, (model.words, model.stems), strict=True):
                 links.aligner.save(temp_dir / name)
             save_file(_arrays(model), temp_dir / _ARRAYS_FILE)
-            description = {"format": _FORMAT, "sha256": compute_checksums(temp_dir, [_ARRAYS_FILE])}
+            checksums = compute_checksums(temp_dir, [_ARRAYS_FILE])
+            description = {"format": _FORMAT, "sha256": checksums, "doubled": sorted(model.doubled)}
             text = format_json(description, indent=2) + "\n"
             (temp_dir / _MODEL_FILE).write_text(text, encoding="utf-8")
     except (OSError, SafetensorError) as error:
@@ -123,6 +126,7 @@ def load_coverage_model(directory: Path | str) -> ErrorModel:
         words,
         stems,
         LengthModel(*arrays["length/values"].tolist()),
+        frozenset(description.doubled),
         taggers,
         regressions["repeated"],
         {error: regressions[error] for error in ERRORS},
@@ -172,7 +176,7 @@ def _array_forms(aligners: Mapping[str, WordAligner]) -> dict[str, ArrayForm]:
             forms[f"{name}.{side}/means"] = ("float64", -MAX_COUNT, MAX_COUNT, size, columns)
             forms[f"{name}.{side}/deviations"] = ("float64", 0, MAX_COUNT, size, columns)
             forms[f"{name}.{side}/unknown"] = ("float64", -MAX_COUNT, MAX_COUNT, 2, columns)
-    tagger = ErrorTagger.array_forms(2 * NUM_WORD_FEATURES)  # of words and of stems
+    tagger = ErrorTagger.array_forms(2 * NUM_WORD_FEATURES + NUM_ROOM_FEATURES)  # of words and of stems
     return forms | {f"tagger.{error}/{name}": form for error in TAGGED for name, form in tagger.items()}
 
 
