@@ -6,7 +6,7 @@
 # DATA is the directory of the Multi30k files. One file of figures (JSON) and one log per stage are written to
 # OUT. If a stage fails, it is reported and the next stage is run. No network is needed: set WHEELS to a
 # directory of wheels for packages that the machine does not have (such as pydantic with pydantic-core,
-# annotated-types and typing-inspection; sacremoses; tomli-w; beartype; entmax). STAGES selects
+# annotated-types and typing-inspection; sacremoses; rapidfuzz; tomli-w; beartype; entmax). STAGES selects
 # stages, such as STAGES="tests maps". The default of DEVICE is cuda; use `cpu` to test this script.
 set -uo pipefail
 data=${1:?usage: benchmarks/gpu.sh DATA OUT [DEVICE]}

@@ -31,6 +31,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 from jaxtyping import Float, Int
+from rapidfuzz.distance import Levenshtein
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
@@ -175,7 +176,7 @@ def count_transduction(
     if name not in TRANSDUCTION_METRICS:
         raise UsageError(f"unknown metric {name!r}; expected one of {', '.join(TRANSDUCTION_METRICS)}")
     check_references(outputs, references)
-    distance: Callable[[str, str], int | bool] = _levenshtein if name == "edits" else str.__eq__
+    distance: Callable[[str, str], int | bool] = Levenshtein.distance if name == "edits" else str.__eq__
     # The best reference counts: the nearest one for edits, an equal one for accuracy.
     choose = min if name == "edits" else max
     texts = [[normalize_whitespace(line) for line in lines] for lines in (outputs, *references)]
@@ -187,21 +188,6 @@ def count_transduction(
     ]
     signature = f"nrefs:{len(references)}|case:{'lc' if lowercase else 'mixed'}"
     return SentenceCounts.ratio(name, rows, 1.0 if name == "edits" else 100.0, signature)
-
-
-def _levenshtein(output: str, reference: str) -> int:
-    """Return the minimum number of characters to insert, delete or replace.
-
-    Wagner & Fischer (1974). Row i has the distances of the first i characters of the output to all prefixes
-    of the reference.
-    """
-    row = list(range(len(reference) + 1))
-    for i, character in enumerate(output, 1):
-        diagonal, row[0] = row[0], i
-        for j, other in enumerate(reference, 1):
-            replaced = diagonal + (character != other)
-            diagonal, row[j] = row[j], min(replaced, row[j] + 1, row[j - 1] + 1)
-    return row[-1]
 
 
 def _metric(name: str) -> MetricFunction:
