@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from regard.alignment import Corpus, TrainingSetup, train_both
-from regard.alignment.base import ALIGNERS, MAX_LENGTH, default_config
+from regard.alignment.base import ALIGNERS, default_config
 from regard.alignment.word_aligner import align_fertilities
+from regard.text.links import MAX_LENGTH
 
 PAIRS = [(["a", "b"], ["x", "y"]), (["b", "a"], ["y", "x"]), (["a"], ["x"]), (["b"], ["y"])] * 5
 SETUP = TrainingSetup(num_threads=1)

@@ -17,13 +17,12 @@ from regard.alignment.corpus import Corpus
 from regard.config.cpu_threads import num_available_cpus
 from regard.config.registry import PartConfig, Registry, subclass_of
 from regard.config.results import perplexity
+from regard.text.links import MAX_LENGTH
 
 _T = TypeVar("_T")
 
 NUM_RANGES = 32
 """Number of ranges that work is cut into, large enough that all threads finish at about the same time."""
-MAX_LENGTH = 1_000
-"""Maximum number of words of a side of a pair, of aligners without a limit of their own."""
 
 
 @dataclass(frozen=True)

@@ -3,14 +3,16 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from regard.analysis.inputs import ParallelText
 from regard.errors import DataError, UsageError
 from regard.text.corpus import CorpusConfig, clean_line, pair_lines, read_file, read_plain_lines
 from regard.text.formats.base import FileOptions, Segment
 from regard.text.links import Links, check_links
 from regard.text.words import split_whitespace
+
+if TYPE_CHECKING:
+    from regard.analysis.inputs import ParallelText
 
 TextSource = Path | str | Iterable[str]
 """A text: a file with one sentence per line, or the sentences."""
@@ -151,7 +153,7 @@ def read_parallel(
     return left, NamedText(files[1] or names[1], files[1], targets)
 
 
-def parallel_text(sources: TextSource, references: TextSource) -> ParallelText:
+def parallel_text(sources: TextSource, references: TextSource) -> "ParallelText":
     """Return the text of two files, or of lists of sentences.
 
     Raises:
@@ -159,6 +161,8 @@ def parallel_text(sources: TextSource, references: TextSource) -> ParallelText:
         UsageError: if a list contains other items than texts.
     """
     source, reference = read_parallel(sources, references, ("sources", "references"))
+    from regard.analysis.inputs import ParallelText  # imports the aligners and Numba
+
     return ParallelText(tuple(source.lines), tuple(reference.lines), source.file, reference.file)
 
 

@@ -15,6 +15,8 @@ from regard.text.words import split_whitespace
 
 _LINK = re.compile(r"([0-9]{1,7})([-p])([0-9]{1,7})")  # lines of at most 1 MiB have no larger positions
 Links = frozenset[tuple[int, int]]
+MAX_LENGTH = 1_000
+"""Maximum number of words of a side of a pair, of aligners without a limit of their own."""
 
 
 @dataclass(frozen=True)

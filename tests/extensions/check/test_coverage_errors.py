@@ -23,9 +23,10 @@ from regard.extensions.check.corruptions import (
     corrupt_pairs,
     with_unknown_words,
 )
-from regard.extensions.check.features import _repetitions, best_runs, doubled_words, longest_repetitions
+from regard.extensions.check.features import _repetitions, best_runs
 from regard.extensions.check.model import ErrorModel, num_held_out
 from regard.extensions.check.model_files import load_coverage_model, save_coverage_model
+from regard.extensions.check.surface import doubled_words, longest_repetitions
 from regard.extensions.phrasebook.corpus import generate
 from regard.text.reading import compute_checksums
 from regard.text.words import is_word

@@ -5,6 +5,7 @@ print(check.summary())
 check.worst(3)  # the sentences with the highest probabilities
 """
 
+# The modules of the model are imported late: a check without a model needs neither Numba nor the aligners.
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -17,13 +18,12 @@ from regard.api.arguments import TextSource, check_texts, read_parallel, read_se
 from regard.errors import UsageError
 from regard.extensions.check.base import DETECTORS, ERRORS, Detector, WordPair, build_detector, split_pairs
 from regard.extensions.check.detectors import apply_note, find_note
-from regard.extensions.check.model import ErrorModel
-from regard.extensions.check.model_files import check_model_dir, load_coverage_model, save_coverage_model
 from regard.extensions.check.result import CoverageCheck
 from regard.extensions.check.sentences import CheckedSentence
 from regard.text.formats.base import FileOptions, Segment
 
 if TYPE_CHECKING:
+    from regard.extensions.check.model import ErrorModel
     from regard.generation.reranking import CoverageJudgment
 
 _BLOCK_PAIRS = 1_000
@@ -42,7 +42,7 @@ class CoverageModel:
         num_threads: Number of threads of the word aligner. 0 uses all processors.
     """
 
-    model: ErrorModel
+    model: "ErrorModel"
     num_threads: int = 0
 
     @classmethod
@@ -65,6 +65,8 @@ class CoverageModel:
             DataError: if a file cannot be read, the numbers of lines differ, or there are fewer than 100
                 sentence pairs.
         """
+        from regard.extensions.check.model import ErrorModel
+
         # Without PyTorch, training must fail here and not after minutes of alignment.
         import_module("torch")
         names = "training sources", "training translations"
@@ -79,6 +81,8 @@ class CoverageModel:
         Raises:
             DataError: if a file is missing or damaged; names it.
         """
+        from regard.extensions.check.model_files import load_coverage_model
+
         return cls(load_coverage_model(directory), num_threads)
 
     def save(self, directory: Path | str) -> None:
@@ -87,6 +91,8 @@ class CoverageModel:
         Raises:
             DataError: if the directory contains something else, or cannot be written.
         """
+        from regard.extensions.check.model_files import save_coverage_model
+
         save_coverage_model(self.model, directory)
 
     def check_pairs(self, pairs: Iterable[tuple[str, str]]) -> Iterator[CheckedSentence]:
@@ -103,9 +109,7 @@ class CoverageModel:
 
     def judge(self, sources: Sequence[str], translations: Sequence[str]) -> "list[CoverageJudgment]":
         """Return the coverage errors of each translation."""
-        from regard.generation.reranking import (
-            CoverageJudgment,
-        )  # imports sacreBLEU, which a check does not need
+        from regard.generation.reranking import CoverageJudgment  # imports sacreBLEU
 
         pairs = split_pairs(sources, translations)
         scores = self.model.scores(pairs, self.num_threads)
@@ -194,6 +198,8 @@ def prepare_detector(
     if save_checker is not None:
         if training is None:
             raise UsageError("save_checker (--save-checker) needs training (--train)")
+        from regard.extensions.check.model_files import check_model_dir
+
         check_model_dir(Path(save_checker))
     has_model = checker is not None or training is not None
     if detector is None:

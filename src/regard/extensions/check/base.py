@@ -14,9 +14,9 @@ from typing import Any, ClassVar, Literal, get_args
 import numpy as np
 from jaxtyping import Float
 
-from regard.alignment.base import MAX_LENGTH
 from regard.config.registry import NamedRegistry, subclass_of
 from regard.errors import UsageError
+from regard.text.links import MAX_LENGTH
 from regard.text.words import fold_word, normalize_word, split_line
 
 __all__ = [
@@ -141,7 +141,7 @@ class Detector(ABC):
 
 DETECTORS: NamedRegistry[type[Detector]] = NamedRegistry(
     "detector",
-    packages=[f"regard.extensions.check.{name}" for name in ("detectors", "model")],
+    packages=["regard.extensions.check.detectors"],
     contract=subclass_of(Detector),
 )
 register_detector = DETECTORS.register

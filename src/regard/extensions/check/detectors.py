@@ -1,6 +1,6 @@
-"""Fixed rules: detectors of errors in length and of repeated words, and notes about unusual sentences.
+"""The detectors: those of errors in length and of repetitions, the combined one, and notes about sentences.
 
-The scores of these detectors are probabilities by a fixed rule, not calibrated ones; the combined detector
+The scores of the first ones are probabilities by a fixed rule, not calibrated ones; the combined detector
 calibrates them. Detectors are made for translations with ordinary words. Sentences that are empty, copied,
 or in another language therefore get notes, which hold for every detector that finds the error.
 """
@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from jaxtyping import Float
 
-from regard.alignment.base import MAX_LENGTH
-from regard.alignment.corpus import UNKNOWN
 from regard.extensions.check.base import (
     CoverageError,
     Detector,
@@ -24,7 +22,8 @@ from regard.extensions.check.base import (
     WordPair,
     register_detector,
 )
-from regard.extensions.check.features import LengthModel, longest_repetitions, repeats_previous
+from regard.extensions.check.surface import LengthModel, longest_repetitions, repeats_previous
+from regard.text.links import MAX_LENGTH
 from regard.text.words import is_alphabetic, normalize_word
 
 if TYPE_CHECKING:
@@ -136,6 +135,18 @@ class RuleDetector(Detector):
         ]
 
 
+@register_detector("combined")
+class CombinedDetector(Detector):
+    """Calibrated probabilities of all errors, from alignment, length and repetition together."""
+
+    needs_model = True
+
+    def detect(self, pairs: Sequence[WordPair]) -> list[PairScores]:
+        """Return the probabilities of each pair."""
+        assert self.model is not None
+        return self.model.scores(pairs, self.num_threads)
+
+
 Note = Literal[
     "too_long", "empty_source", "empty_translation", "copied", "unknown_source", "unknown_translation"
 ]
@@ -176,6 +187,9 @@ def find_note(pair: WordPair, model: "ErrorModel | None" = None) -> Note | None:
     if _is_copy(pair):
         return "copied"
     if model is not None:
+        # A package that imports Numba, which takes a quarter of a second.
+        from regard.alignment.corpus import UNKNOWN
+
         words = model.words.aligner.words
         sides: tuple[Note, Note] = ("unknown_source", "unknown_translation")
         for note, known, folded_words in zip(sides, words, pair.folded, strict=True):

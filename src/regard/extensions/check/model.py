@@ -1,4 +1,4 @@
-"""A model of good translations, which gives the probabilities of errors in others: the combined detector.
+"""A model of good translations, which gives the probabilities of errors in others.
 
 It consists of a word aligner and an aligner of stems, the norms of their links in good translations, a model
 of the length, and classifiers that are fitted to synthetic errors in text that the aligners were not trained
@@ -17,12 +17,10 @@ from regard.errors import DataError
 from regard.extensions.check.base import (
     ERRORS,
     CoverageError,
-    Detector,
     PairScores,
     SentenceError,
     WordPair,
     blocks,
-    register_detector,
     training_pairs,
 )
 from regard.extensions.check.classifiers import ErrorTagger, LogisticRegression, fit_tagger
@@ -36,14 +34,13 @@ from regard.extensions.check.corruptions import (
 )
 from regard.extensions.check.evidence import Evidence, LinkModel, SideEvidence
 from regard.extensions.check.features import (
-    LengthModel,
-    doubled_words,
     repetition_features,
     repetition_sentence_features,
     room_features,
     sentence_features,
     word_features,
 )
+from regard.extensions.check.surface import LengthModel, doubled_words
 
 STEM_LENGTH = 4
 """Number of characters of a stem. Rare words share their first characters with others."""
@@ -291,15 +288,3 @@ def _fit_calibrated(rows: np.ndarray, present: np.ndarray) -> LogisticRegression
     share = np.clip(present.mean(), 1e-3, 1 - 1e-3)
     weights = np.where(present, _ERROR_RATE / share, (1 - _ERROR_RATE) / (1 - share))
     return LogisticRegression.fit(rows, present, weights)
-
-
-@register_detector("combined")
-class CombinedDetector(Detector):
-    """Calibrated probabilities of all errors, from alignment, length and repetition together."""
-
-    needs_model = True
-
-    def detect(self, pairs: Sequence[WordPair]) -> list[PairScores]:
-        """Return the probabilities of each pair."""
-        assert self.model is not None
-        return self.model.scores(pairs, self.num_threads)

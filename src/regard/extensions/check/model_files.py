@@ -18,15 +18,14 @@ from regard.extensions.check.base import ERRORS
 from regard.extensions.check.classifiers import ErrorTagger, LogisticRegression
 from regard.extensions.check.evidence import STATISTICS, LinkModel, WordNorms
 from regard.extensions.check.features import (
-    MIN_DEVIATION,
     NUM_REPETITION_FEATURES,
     NUM_ROOM_FEATURES,
     NUM_SENTENCE_FEATURES,
     NUM_WORD_FEATURES,
-    LengthModel,
 )
 from regard.extensions.check.model import STEM_LENGTH, TAGGED, ErrorModel
 from regard.extensions.check.posteriors import LinkCounts
+from regard.extensions.check.surface import MIN_DEVIATION, LengthModel
 from regard.text.array_files import MAX_COUNT, ArrayForm, check_arrays, check_range, load_arrays
 from regard.text.files import atomic_directory, check_replaceable, format_json
 from regard.text.paths import check_link
