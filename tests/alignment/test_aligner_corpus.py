@@ -44,6 +44,10 @@ def test_empty_side_raises_with_file_and_line(tmp_path):
     with pytest.raises(DataError, match=r"t:2: the line is empty"):
         Corpus.read(files := CorpusConfig(source=str(source), target=str(target)))
     assert len(Corpus.read(files, allow_empty=True)) == 2
+    table = tmp_path / "t.tsv"
+    table.write_text("source\ttarget\na\tb\nc\t\n")
+    with pytest.raises(DataError, match=r"t.tsv:3: the line is empty"):
+        Corpus.read(CorpusConfig(file=str(table)))
     with pytest.raises(DataError, match="no sentence pair"):
         Corpus.from_tokens([])
 

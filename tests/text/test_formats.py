@@ -25,8 +25,9 @@ XLIFF2 = """<xliff xmlns="urn:oasis:names:tc:xliff:document:2.0" version="2.0" s
 <target>Two &amp; three</target></segment></unit><unit id="n"><segment state="initial"><source>x</source>
 <target>x</target></segment></unit></file></xliff>"""
 TMX = """<?xml version="1.0"?><!DOCTYPE tmx SYSTEM "tmx14.dtd"><tmx version="1.4"><header srclang="DE"/><body>
+<tu><tuv xml:lang="de"><seg>x</seg></tuv></tu>
 <tu tuid="a"><tuv xml:lang="en-GB"><seg>A <hi>dog</hi>.</seg></tuv><tuv lang="de"><seg>Ein Hund.</seg></tuv>
-</tu><tu><tuv xml:lang="de"><seg>x</seg></tuv></tu><tu tuid="b"><tuv xml:lang="de"><seg>Zwei &amp; drei</seg>
+</tu><tu tuid="b"><tuv xml:lang="de"><seg>Zwei &amp; drei</seg>
 </tuv>
 <tuv xml:lang="en-gb"><seg><bpt i="1">&lt;i></bpt>Two &amp; three</seg></tuv></tu></body></tmx>"""
 PO = r"""# A catalog
@@ -80,7 +81,7 @@ HOSTILE = '<!DOCTYPE tmx [<!ENTITY e SYSTEM "file:///etc/hosts">]>'
         ("p.po", PO, {}, [5, 5], ["a", "a"], "1 fuzzy"),
         ("x.xlf", XLIFF1, {}, [2, 6], ["a", "b"], "1 untranslated, 1 fuzzy"),
         ("y.xliff", XLIFF2, {"languages": ("de", "en")}, [2, 3], ["u/1", "u/2"], "1 untranslated"),
-        ("m.tmx", TMX, {}, [2, 3], ["a", "b"], "1 untranslated"),
+        ("m.tmx", TMX, {}, [3, 4], ["a", "b"], "1 untranslated"),
     ],
 )
 def test_every_format_gives_segments_with_lines_and_ids(
@@ -123,8 +124,8 @@ def test_languages_choose_one_of_several_pairs(tmp_path):
             r"no text with a translation \(4 untranslated\)",
         ),
         ("m.tmx", TMX.replace('<!DOCTYPE tmx SYSTEM "tmx14.dtd">', HOSTILE), {}, "declares entities"),
-        ("m.tmx", TMX.replace("dog", "&dog;"), {}, "line 2: the entity &dog; is refused"),
-        ("m.tmx", TMX[:300], {}, "line 3: not well-formed XML"),
+        ("m.tmx", TMX.replace("dog", "&dog;"), {}, "line 3: the entity &dog; is refused"),
+        ("m.tmx", TMX[:300], {}, "line 4: not well-formed XML"),
         ("m.tmx", XLIFF1, {}, "the root element is xliff, expected tmx"),
         ("p.po", PO.replace("msgctxt", "msgtext"), {}, r"not a PO file: .*line 5"),
         ("t.tsv", "a\tb\nc\n", {}, "line 2: 1 columns, expected 2"),

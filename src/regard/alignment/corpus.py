@@ -10,6 +10,7 @@ from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count, tee
 from typing import NamedTuple
 
 import numpy as np
@@ -185,6 +186,7 @@ class Corpus:
         words: tuple[WordList, WordList] | None = None,
         names: tuple[str, str] = ("source", "target"),
         allow_empty: bool = False,
+        rows: Iterable[int] | None = None,
     ) -> "Corpus":
         """Build a corpus from tokenized pairs.
 
@@ -194,12 +196,13 @@ class Corpus:
                 words anew.
             names: The names of the two sides in error messages.
             allow_empty: Whether to accept pairs with an empty side, in which nothing can be aligned.
+            rows: The line of each pair, for messages. Default: counted from 1.
 
         Raises:
             DataError: if there are no pairs, or if a side of one is empty. The message names side and line.
         """
         sides = tuple(_SideBuilder(known) for known in words or (None, None))
-        for row, pair in enumerate(pairs, 1):
+        for pair, row in zip(pairs, count(1) if rows is None else rows, strict=False):
             for tokens, side, name in zip(pair, sides, names, strict=True):
                 if not tokens and not allow_empty:
                     raise DataError(
@@ -218,25 +221,20 @@ class Corpus:
         lowercase: bool = False,
         allow_empty: bool = False,
     ) -> "Corpus":
-        """Read a corpus from two parallel files or one file with both sides.
-
-        Args:
-            corpus: The files, with words separated by white space.
-            words: As in `from_tokens`.
-            lowercase: Whether to lowercase the text.
-            allow_empty: As in `from_tokens`.
+        """Read a corpus from files, whose words are separated by white space; see `from_tokens`.
 
         Raises:
             DataError: if a file cannot be read, the numbers of lines differ, or a line is empty. The message
                 names them.
         """
         fold = str.lower if lowercase else str
+        segments, lines = tee(read_segments(corpus))
         pairs = (
             tuple(split_whitespace(fold(line)) for line in (segment.source, segment.target))
-            for segment in read_segments(corpus)
+            for segment in segments
         )
         names = corpus.source or corpus.file or "", corpus.target or corpus.file or ""
-        return cls.from_tokens(pairs, words, names, allow_empty)
+        return cls.from_tokens(pairs, words, names, allow_empty, (segment.line for segment in lines))
 
 
 class _SideBuilder:

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from regard.errors import DataError, UsageError
+from regard.errors import UsageError
 from regard.text.corpus import CorpusConfig, clean_line, pair_lines, read_file, read_plain_lines
 from regard.text.formats.base import FileOptions, Segment
 from regard.text.links import Links, check_links
@@ -43,8 +43,13 @@ class NamedText:
             DataError: if the file cannot be read.
             UsageError: if the list contains other items than texts.
         """
-        file = str(source) if isinstance(source, str | Path) else None
+        file = file_name(source)
         return cls(file or argument, file, list(iterate_texts(source, argument)))
+
+
+def file_name(source: Any) -> str | None:
+    """Return the name of a file; None for a list."""
+    return str(source) if isinstance(source, str | Path) else None
 
 
 def iterate_texts(source: Path | str | Iterable[Any], argument: str) -> Iterator[str]:
@@ -75,19 +80,6 @@ def check_texts(texts: Iterable[Any], name: str) -> list[str]:
     return list(iterate_texts(list(texts), name))
 
 
-def check_num_lines(name: str, count: int, other: str, expected: int) -> None:
-    """Check that two parallel texts have the same number of lines.
-
-    Raises:
-        DataError: if the numbers differ.
-    """
-    if count != expected:
-        raise DataError(
-            f"{name} has {count} lines but {other} has {expected}: parallel texts must have the same number "
-            "of lines"
-        )
-
-
 def read_segments(
     first: TextSource,
     second: TextSource | None = None,
@@ -112,10 +104,8 @@ def read_segments(
         yield from read_file(first, options or FileOptions())
         return
     check_unused(options)
-    texts = (first, names[0]), (second, names[1])
-    sides = [iterate_texts(text, name) for text, name in texts]
-    labels = [str(text) if isinstance(text, str | Path) else name for text, name in texts]
-    yield from pair_lines(sides[0], sides[1], (labels[0], labels[1]))
+    labels = file_name(first) or names[0], file_name(second) or names[1]
+    yield from pair_lines(iterate_texts(first, names[0]), iterate_texts(second, names[1]), labels)
 
 
 def corpus_files(source: Path | str, target: Path | str | None, options: FileOptions | None) -> CorpusConfig:
@@ -144,13 +134,11 @@ def read_parallel(
 ) -> tuple[NamedText, NamedText]:
     """Return two texts with the same number of lines; see `read_segments`."""
     segments = list(read_segments(first, second, names, options))
-    files = [
-        str(text) if isinstance(text, str | Path) else None
-        for text in (first, first if second is None else second)
-    ]
-    sources, targets = [entry.source for entry in segments], [entry.target for entry in segments]
-    left = NamedText(files[0] or names[0], files[0], sources)
-    return left, NamedText(files[1] or names[1], files[1], targets)
+    source_file, target_file = file_name(first), file_name(first if second is None else second)
+    return (
+        NamedText(source_file or names[0], source_file, [segment.source for segment in segments]),
+        NamedText(target_file or names[1], target_file, [segment.target for segment in segments]),
+    )
 
 
 def parallel_text(sources: TextSource, references: TextSource) -> "ParallelText":

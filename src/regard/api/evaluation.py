@@ -17,7 +17,6 @@ from regard.api.arguments import (
     LinkSource,
     NamedText,
     TextSource,
-    check_num_lines,
     check_rows,
     check_unused,
     count_words,
@@ -35,6 +34,7 @@ from regard.errors import UsageError
 from regard.metrics.alignment import aer_from_counts, alignment_score, count_links
 from regard.metrics.base import METRICS, MetricInput, bootstrap, paired_bootstrap
 from regard.metrics.translation import looks_tokenized
+from regard.text.corpus import check_num_lines
 from regard.text.formats.base import FileOptions
 from regard.text.links import GoldLinks, Links, parse_gold_links, parse_links
 

@@ -23,12 +23,12 @@ from regard.api.arguments import (
     LinkSource,
     NamedText,
     TextSource,
-    check_num_lines,
     check_rows,
     read_parallel,
 )
 from regard.config.results import Result, SequenceResult
 from regard.errors import UsageError
+from regard.text.corpus import check_num_lines
 from regard.text.links import parse_links
 from regard.text.words import split_whitespace
 

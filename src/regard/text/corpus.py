@@ -12,7 +12,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
@@ -108,8 +108,8 @@ def read_lines(path: Path | str) -> Iterator[str]:
         DataError: if the file is missing, not a regular file, empty, damaged or not UTF-8. The message gives
             file, line and byte.
     """
-    empty, name = True, _display_name(path)
-    with _open_input(path) as file:
+    empty = True
+    with _open_input(path) as (file, name):
         for line in decode_lines(file, name):
             empty = False
             yield line
@@ -117,13 +117,14 @@ def read_lines(path: Path | str) -> Iterator[str]:
         raise DataError(f"{name}: the file is empty")
 
 
-def _display_name(path: Path | str) -> str:
-    return "standard input" if str(path) == "-" else str(path)
-
-
-def _open_input(path: Path | str) -> AbstractContextManager[IO[bytes]]:
-    """Open a regular file, or standard input for `-`."""
-    return nullcontext(sys.stdin.buffer) if str(path) == "-" else open_regular_file(path)
+@contextmanager
+def _open_input(path: Path | str) -> Iterator[tuple[IO[bytes], str]]:
+    """Open a regular file, or standard input for `-`; also yield its name for messages."""
+    if str(path) == "-":
+        yield sys.stdin.buffer, "standard input"
+    else:
+        with open_regular_file(path) as file:
+            yield file, str(path)
 
 
 def decode_lines(file: IO[bytes], name: str) -> Iterator[str]:
@@ -213,10 +214,8 @@ def read_file(path: Path | str, options: FileOptions, log_level: int = logging.W
         DataError: if the file cannot be read, is not of this format or contains no pair.
         UsageError: if the format is unknown.
     """
-    file_format = find_format(path, options)
-    skipped = Counter[str]()
-    name, count = _display_name(path), 0
-    with _open_input(path) as file:
+    file_format, skipped, count = find_format(path, options), Counter[str](), 0
+    with _open_input(path) as (file, name):
         try:
             for segment in file_format.read(FileContent(file, name, options, skipped)):
                 count += 1
@@ -248,10 +247,19 @@ def pair_lines(sources: Iterator[str], targets: Iterator[str], names: tuple[str,
         pairs + (line is not None) + sum(1 for _ in lines)
         for line, lines in ((source, sources), (target, targets))
     ]
-    if totals[0] != totals[1]:
+    check_num_lines(names[0], totals[0], names[1], totals[1])
+
+
+def check_num_lines(name: str, count: int, other: str, expected: int) -> None:
+    """Check that two parallel texts have the same number of lines.
+
+    Raises:
+        DataError: if the numbers differ.
+    """
+    if count != expected:
         raise DataError(
-            f"{names[0]} has {totals[0]} lines but {names[1]} has {totals[1]}: "
-            f"parallel texts must have the same number of lines"
+            f"{name} has {count} lines but {other} has {expected}: parallel texts must have the same number "
+            "of lines"
         )
 
 

@@ -78,7 +78,8 @@ def read_tmx(content: FileContent) -> Iterator[Segment]:
             # The sort is stable: without a source language, the first one is the source.
             pair = tuple(sorted(texts, key=lambda language: not _is_language(language, origin)))
         sides = [next((texts[name] for name in texts if _is_language(name, side)), "") for side in pair]
-        if not wanted and len(texts) > sum(map(bool, sides)):
+        # A text without a translation may precede the first pair.
+        if not wanted and len(texts) > max(1, sum(map(bool, sides))):
             raise _several_pairs(content, {*pair, *texts})
         if len(sides) == 2 and all(sides):
             yield Segment(sides[0], sides[1], unit.sourceline, unit.get("tuid"))
@@ -105,32 +106,21 @@ def _read_units(content: FileContent, root: str, tags: tuple[str, ...]) -> Itera
     Raises:
         DataError: if the file is not well-formed, has another root element or declares entities.
     """
-    events = etree.iterparse(
-        decompress(content.file),
-        tag=[f"{{*}}{tag}" for tag in tags],
-        resolve_entities=False,
-        no_network=True,
-    )
+    names = [f"{{*}}{tag}" for tag in tags]
+    events = etree.iterparse(decompress(content.file), tag=names, resolve_entities=False, no_network=True)
     try:
         for _, element in events:
-            tree = element.getroottree()
-            declared = tree.docinfo.internalDTD
+            declared = element.getroottree().docinfo.internalDTD
             if declared is not None and any(True for _ in declared.iterentities()):
                 raise DataError(f"{content.name}: declares entities, which are refused: remove its DOCTYPE")
-            _check_root(tree.getroot(), root, content)
             yield element
             element.clear()
             while element.getprevious() is not None:
                 del element.getparent()[0]
-        _check_root(events.root, root, content)
     except etree.XMLSyntaxError as error:
         raise DataError(f"{content.name}: line {error.lineno}: not well-formed XML: {error.msg}") from None
-
-
-def _check_root(element: Any, expected: str, content: FileContent) -> None:
-    name = etree.QName(element).localname
-    if name != expected:
-        raise DataError(f"{content.name}: the root element is {name}, expected {expected}")
+    if (name := etree.QName(events.root).localname) != root:
+        raise DataError(f"{content.name}: the root element is {name}, expected {root}")
 
 
 def _read_text(element: Any, content: FileContent) -> str:
