@@ -71,11 +71,7 @@ class BayesConfig:
 
 
 class Sampler:
-    """A Gibbs sampler of the links of a text.
-
-    Attributes:
-        state: The state of the sampler.
-    """
+    """A Gibbs sampler of the links of a text."""
 
     def __init__(
         self,

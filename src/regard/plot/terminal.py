@@ -30,11 +30,7 @@ _LABEL_CELLS = 20
 
 @dataclass(frozen=True)
 class TerminalMap:
-    """An attention map for `rich.console.Console.print`.
-
-    Attributes:
-        grid: The weights and their labels.
-    """
+    """An attention map for `rich.console.Console.print`."""
 
     grid: LabeledMaps
 
@@ -57,11 +53,6 @@ def terminal_map(
     weights: Float[np.ndarray, "T S"], source: Sequence[str], target: Sequence[str]
 ) -> TerminalMap:
     """Return an attention map for a terminal, an object for `rich.console.Console.print`.
-
-    Args:
-        weights: The map.
-        source: Source words, one per column.
-        target: Target words, one per row.
 
     Raises:
         DataError: if the shapes of weights and words do not match.

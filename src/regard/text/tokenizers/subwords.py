@@ -181,11 +181,7 @@ def _library() -> Any:
 
 @register_tokenizer("wordpiece", WordPieceConfig)
 class WordPieceTokenizer(_WordSplitter):
-    """A tokenizer that splits Moses tokens, or white space separated words, into WordPiece tokens.
-
-    Attributes:
-        tokens: The learned tokens.
-    """
+    """A tokenizer that splits Moses tokens, or white space separated words, into WordPiece tokens."""
 
     extension = "wordpiece"
     word_start = re.compile(f"(?!{_WORDPIECE_MARK}.)")
