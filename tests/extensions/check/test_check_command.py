@@ -50,7 +50,7 @@ def test_files_and_standard_input_give_equal_rows(texts, monkeypatch) -> None:
     assert [json.loads(row) for row in rows] == json.loads((texts / "out.json").read_text())["sentences"]
     with pytest.raises(DataError, match="standard input: line 1: 1 columns, expected 2"):
         run("check", "-", input="a\n")
-    with pytest.raises(UsageError, match="For all others, give files"):
+    with pytest.raises(UsageError, match="remove the second file and the flags"):
         run(*"check - --report page.html".split(), input=pairs)
 
 

@@ -86,13 +86,40 @@ def test_annotations_are_escaped_workflow_commands(texts) -> None:
     assert shown[1].endswith("::Probably not translated: Zwei Männer, 50%25 :: spielen.")
 
 
+def test_files_with_both_sides_have_lines_and_no_columns(texts) -> None:
+    (texts / "both.csv").write_text('id,source,translation\nx,"Ein Hund,\nda.",\ny,Ein Hund.,A dog a dog.\n')
+    shown = run(*"check both.csv --annotate github --findings out.sarif".split())
+    assert "line 2: the translation is empty" in shown.stderr and "line 2  x  omission 1.00" in shown.stdout
+    assert "\n::warning file=both.csv,line=4,title=fluency/duplication" in shown.stderr
+    (result,) = json.loads((texts / "out.sarif").read_text())["runs"][0]["results"][1:]
+    assert result["locations"][0]["physicalLocation"]["region"] == {"startLine": 4}
+
+
+def test_findings_in_standard_input_name_no_file(texts) -> None:
+    shown = run(*"check de - --annotate github".split(), input="".join(f"{line}\n" for line in TRANSLATIONS))
+    assert "::warning line=1,col=7" in shown.stderr
+
+
 def test_accepted_findings_are_no_failure(texts) -> None:
     assert run(*"check de bad --fail-on 0.8 --accept ok".split()).exit_code == 3
     accepted = run(*f"{CHECK} out.jsonl --fail-on 0.8 --ignore ok".split())
     assert accepted.exit_code == 0 and (texts / "out.jsonl").read_bytes() == b""
     assert "line 1" not in accepted.stdout and "The findings in 3 of them are accepted" in accepted.stdout
     assert "none of its 3 segments is in this text" in run(*"check other other --ignore ok".split()).stderr
-    # A changed translation is another segment.
+    # Several segments may be in one line, as in XML without line feeds.
+    units = "".join(
+        f"<trans-unit><source>{source}</source><target>A dog a dog.</target></trans-unit>" for source in "ab"
+    )
+    (texts / "one.xlf").write_text(f"<xliff><file source-language='de'>{units}</file></xliff>")
+    run(*"check one.xlf --detector repetition --accept ok".split())
+    lines = (texts / "ok").read_text().splitlines()
+    (texts / "ok").write_text("\n".join([*lines[:2], "", ""]))
+    shown = run(*"check one.xlf --detector repetition --ignore ok".split()).stdout
+    assert shown.count("line 1") == 1 and "The findings in 1 of them are accepted" in shown
+
+
+def test_changed_translation_is_another_segment(texts) -> None:
+    run(*"check de bad --accept ok".split())
     (texts / "bad").write_text("".join(f"{line} \n" for line in TRANSLATIONS), encoding="utf-8")
     assert run(*"check de bad --fail-on 0.8 --ignore ok".split()).exit_code == 3
 
@@ -126,15 +153,17 @@ def test_pre_commit_hook_fails_with_findings(texts) -> None:
 def test_steps_of_the_action_annotate_and_fail(texts) -> None:
     action = yaml.safe_load((ROOT / "action.yml").read_text())
     install, check = action["runs"]["steps"]
-    # The package is installed already, under another name of the repository.
-    assert install["run"] == 'python3 -m pip install "$GITHUB_ACTION_PATH"'
-    (texts / "regard").write_text(f'#!/bin/sh\nexec {sys.executable} -m regard "$@"\n')
-    (texts / "regard").chmod(0o755)
+    assert '"$RUNNER_TEMP/regard/bin/pip" install --quiet "$GITHUB_ACTION_PATH[formats]"' in install["run"]
+    # The package is installed already.
+    program = texts / "regard" / "bin" / "regard"
+    program.parent.mkdir(parents=True)
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m regard "$@"\n')
+    program.chmod(0o755)
     inputs = {name: entry.get("default", "") for name, entry in action["inputs"].items()}
     inputs |= {"source": "de", "translation": "a b", "fail-on": "0.8"}
     (texts / "bad").rename(texts / "a b")
     values = {name: inputs[text[len("${{ inputs.") : -len(" }}")]] for name, text in check["env"].items()}
-    environment = os.environ | values | {"PATH": f"{texts}:{os.environ['PATH']}"}
+    environment = os.environ | values | {"RUNNER_TEMP": str(texts)}
     command = ["bash", "-e", "-o", "pipefail", "-c", check["run"]]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 3 and "\n::warning file=a b,line=1,col=7" in done.stderr

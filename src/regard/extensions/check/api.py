@@ -164,7 +164,7 @@ def check(
     )
     name = detector or ("rules" if built.model is None else "combined")
     texts = sources, sources if translations is None else translations
-    files = [str(text) if isinstance(text, str | Path) else None for text in texts]
+    files = [str(text) if isinstance(text, str | Path) and str(text) != "-" else None for text in texts]
     return CoverageCheck(name, tuple(_checked(built, segments)), files=(files[0], files[1]))
 
 

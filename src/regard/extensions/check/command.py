@@ -156,7 +156,7 @@ def check_command(call: ApiCall) -> None:
         if table is not None:
             for number, row in enumerate(result.rows()):
                 _write_row(table, row, with_header=not number)
-        findings, hidden = _write_findings(result, output, accepted, written)
+        findings, accepted_segments = _write_findings(result, output, accepted, written)
     # The files come before the text, whose reader may end early (`| head`).
     write_json(output.json, result)
     if output.report is not None:
@@ -166,7 +166,7 @@ def check_command(call: ApiCall) -> None:
         written = check_report(result, output.report, name, threshold=output.threshold)
         print_message(f"wrote {written}")
     with open_output(None) as file:
-        _show(file, result, output, hidden)
+        _show(file, result, output, accepted_segments)
         if result.evaluation is not None:
             file.write("\n")
             measures = result.evaluation.rows()
@@ -194,8 +194,8 @@ def _check_stream(call: ApiCall) -> None:
     as_json = flags.pop("json", None)
     if flags or "translations" in values or as_json not in (None, Path("-")):
         raise UsageError(
-            "regard check - reads both sides (--format) and writes a table, or JSON lines with --json -; its "
-            "other flags are those of the detector. For all others, give files"
+            "regard check - reads both sides from standard input (--format) and writes a table, or JSON "
+            "lines with --json -: remove the second file and the flags of outputs and findings, or give files"
         )
     detector = prepare_detector(**values, on_message=print_message)
     with open_output(None) as file:
@@ -220,11 +220,11 @@ def _write_findings(
     output: CheckOutput,
     accepted: Collection[str] | None,
     files: Sequence[Output | None],
-) -> "tuple[list[Finding], frozenset[int]]":
+) -> "tuple[list[Finding], set[str]]":
     """Write the findings to the files of --findings and --accept and as annotations.
 
     Returns:
-        The findings that are not accepted, and the lines in which all findings are.
+        The findings that are not accepted, and the hashes of the segments in which all findings are.
     """
     from regard.extensions.check import findings as forms
 
@@ -246,27 +246,29 @@ def _write_findings(
     if output.annotate is not None:
         for finding in findings:
             print(forms.workflow_command(finding), file=sys.stderr)
-    lines = {finding.line for finding in all_findings} - {finding.line for finding in findings}
-    return findings, frozenset(lines)
+    return findings, {each.segment for each in all_findings} - {each.segment for each in findings}
 
 
-def _show(file: Output, result: "CoverageCheck", output: CheckOutput, hidden: Collection[int]) -> None:
-    """Write the summary and the worst sentences, without those in hidden lines."""
+def _show(file: Output, result: "CoverageCheck", output: CheckOutput, accepted: Collection[str]) -> None:
+    """Write the summary and the worst sentences, without the accepted segments."""
     from rich.console import Console
     from rich.padding import Padding
     from rich.text import Text
+
+    from regard.extensions.check.findings import segment_hash
 
     error, threshold, num_sentences = output.error, output.threshold, output.num_sentences
     probable = [
         sentence
         for sentence in result.worst(error=error)
         if (sentence.worst if error is None else sentence.probabilities[error]) >= threshold
-        and (sentence.file_line or sentence.line) not in hidden
     ]
+    num_probable = len(probable)
+    probable = [sentence for sentence in probable if segment_hash(sentence) not in accepted]
     sentences = probable[: num_sentences or None]
     lines = [Text(result.summary(threshold), style="bold")]
-    if hidden:
-        lines.append(Text(f"The findings in {len(hidden):,} of them are accepted (--ignore)."))
+    if num_hidden := num_probable - len(probable):
+        lines.append(Text(f"The findings in {num_hidden:,} of them are accepted (--ignore)."))
     for sentence in sentences:
         lines += [Text(), *_sentence(sentence, threshold)]
     if more := len(probable) - len(sentences):
@@ -291,7 +293,7 @@ def _sentence(one: "CheckedSentence", threshold: float) -> "list[Text]":
 
     from regard.extensions.check.detectors import NOTES
 
-    head = Text(f"line {one.file_line or one.line}", style="bold")
+    head = Text(f"line {one.shown_line}", style="bold")
     if one.id is not None:
         head.append(f"  {one.id}")
     ranked = sorted(one.probabilities.items(), key=lambda item: -item[1])

@@ -53,8 +53,10 @@ class Finding:
         id: The identifier of the segment in its file, if it has one.
         line: Number of the line, from 1.
         side: The side of the affected text: the source for omissions.
-        start: First character of the affected text in its line, from 0, in code points.
+        start: First character of the affected text in its sentence, from 0, in code points.
         end: The character after its last.
+        column: First column of the affected text in its line, from 1. None in a file with both sides, whose
+            lines contain more than the sentence.
         text: The affected text. The whole sentence if the detector judges sentences only.
         message: The probable error in words.
         type: The type of the error by MQM, such as `accuracy/omission`.
@@ -72,6 +74,7 @@ class Finding:
     side: Literal["source", "target"]
     start: int
     end: int
+    column: int | None
     text: str
     message: str
     type: str
@@ -133,13 +136,14 @@ def _finding(
     elif probability >= _MAJOR_PROBABILITY or size >= _MAJOR_WORDS:
         severity = "major"
     mqm, its, message = TYPES[kind]
+    is_bilingual = files[0] is not None and files[0] == files[1]
     quoted = text[start:end] if end - start <= _MAX_QUOTED else f"{text[start : start + _MAX_QUOTED]}..."
     return Finding(
         files[not is_source],
         sentence.id,
-        sentence.file_line or sentence.line,
+        sentence.shown_line,
         "source" if is_source else "target",
-        *(start, end, text[start:end]),
+        *(start, end, None if is_bilingual else start + 1, text[start:end]),
         f"{message}{'' if span or is_whole else ', in part'}: {quoted or '(empty)'}",
         *(mqm, its, severity),
         round(probability, 4),
@@ -160,7 +164,7 @@ def read_accepted(path: Path | str) -> frozenset[str]:
     """
     accepted = set()
     for number, line in enumerate(read_lines(path), 1):
-        if line.startswith("#"):
+        if line.startswith("#") or not line.strip():
             continue
         if not _ACCEPTED.fullmatch(line):
             raise DataError(
@@ -188,7 +192,8 @@ def format_lines(findings: Iterable[Finding]) -> str:
 def format_sarif(findings: Iterable[Finding]) -> str:
     """Return findings as a SARIF 2.1.0 log.
 
-    Columns count code points. A finding without a file has no location.
+    Columns count code points. A finding without a file has no location, and one in a file with both sides has
+    no columns.
     """
     rules = [
         {"id": mqm, "shortDescription": {"text": message}, "properties": {"locQualityIssueType": its}}
@@ -209,12 +214,10 @@ def _sarif_result(finding: Finding) -> dict[str, Any]:
     if finding.file is not None:
         path = Path(finding.file)
         uri = path.as_uri() if path.is_absolute() else quote(path.as_posix())
-        region = {
-            "startLine": finding.line,
-            "startColumn": finding.start + 1,
-            "endColumn": finding.end + 1,
-            "snippet": {"text": finding.text},
-        }
+        region: dict[str, Any] = {"startLine": finding.line}
+        if finding.column is not None:
+            end = finding.column + finding.end - finding.start
+            region |= {"startColumn": finding.column, "endColumn": end, "snippet": {"text": finding.text}}
         locations = [{"physicalLocation": {"artifactLocation": {"uri": uri}, "region": region}}]
     return {
         "ruleId": finding.type,
@@ -230,16 +233,18 @@ def _sarif_result(finding: Finding) -> dict[str, Any]:
 def workflow_command(finding: Finding) -> str:
     """Return the workflow command of GitHub Actions that annotates the place of a finding, as one line."""
     title = f"{finding.type} {finding.probability:.2f}"
-    last = max(finding.start + 1, finding.end)
-    place = f"line={finding.line},col={finding.start + 1},endColumn={last},title={_escape(title)}"
-    if finding.file is not None:
-        place = f"file={_escape(finding.file)},{place}"
-    return f"::{_LEVELS[finding.severity][1]} {place}::{_escape(finding.message, ':,')}"
+    place = "" if finding.file is None else f"file={_escape(finding.file)},"
+    place += f"line={finding.line}"
+    if finding.column is not None:
+        last = finding.column + max(finding.end - finding.start - 1, 0)
+        place += f",col={finding.column},endColumn={last}"
+    message = _escape(finding.message, ":,")
+    return f"::{_LEVELS[finding.severity][1]} {place},title={_escape(title)}::{message}"
 
 
-def _escape(text: str, kept: str = "") -> str:
+def _escape(text: str, allowed: str = "") -> str:
     """Return a text with the escapes of the toolkit of GitHub Actions; a message may contain : and ,."""
     for mark in "%\r\n:,":
-        if mark not in kept:
+        if mark not in allowed:
             text = text.replace(mark, f"%{ord(mark):02X}")
     return text

@@ -102,7 +102,7 @@ class CoverageCheck(Result):
         """The unusual parts about the text in words, with the lines: empty or copied translations, ..."""
         messages = []
         for note, text in NOTES.items():
-            lines = [sentence.line for sentence in self.sentences if sentence.note == note]
+            lines = [each.shown_line for each in self.sentences if each.note == note]
             if lines:
                 numbers = ", ".join(map(str, lines[:_MAX_LINES]))
                 more = f" and {len(lines) - _MAX_LINES:,} more" if len(lines) > _MAX_LINES else ""

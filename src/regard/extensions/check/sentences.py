@@ -64,6 +64,11 @@ class CheckedSentence:
         return cls(line, *texts, source, translation, scores.sentence, omitted, added, repeated, note)
 
     @property
+    def shown_line(self) -> int:
+        """The line for a reader: that of the file in which the segment starts, if there is one."""
+        return self.file_line or self.line
+
+    @property
     def worst(self) -> float:
         """The largest probability of an error."""
         return max(self.probabilities.values(), default=0.0)

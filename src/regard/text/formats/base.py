@@ -54,7 +54,7 @@ class FileOptions:
         default=(),
         help="Columns of a TSV or CSV file: numbers, counted from 1, or names of the header in its first "
         "line. The last one is the target. The others are the source, joined with tabs. Default: the columns "
-        "named source and target; without them, 1,2 and no header.",
+        "named source and target or translation; without them, 1,2 and no header.",
     )
     fields: tuple[str, ...] = option(
         default=(),

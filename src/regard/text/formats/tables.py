@@ -66,9 +66,10 @@ def _select_columns(rows: Iterable[tuple[int, list[str]]], content: FileContent)
 def _find_columns(row: list[str], line: int, content: FileContent) -> tuple[tuple[int, ...], bool]:
     """Return the numbers of the columns, from 1, and whether the first row is a header."""
     columns, names = content.options.columns, [cell.strip().lower() for cell in row]
-    if not columns and not {"source", "target"} <= set(names):
+    target = "translation" if "translation" in names and "target" not in names else "target"
+    if not columns and not {"source", target} <= set(names):
         return (1, 2), False
-    columns = [str(column).lower() for column in columns or ("source", "target")]
+    columns = [str(column).lower() for column in columns or ("source", target)]
     if columns[0].isdecimal():
         return tuple(map(int, columns)), False
     for column in columns:
