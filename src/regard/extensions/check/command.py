@@ -122,7 +122,7 @@ def check_command(call: ApiCall) -> None:
     The highest probabilities come first. Omitted words stand in square brackets in the source, added words in
     braces and repeated words in angle brackets in the translation. A question mark follows a word that is
     only the top-scoring one. The probabilities of the detector `combined` are calibrated for text in which
-    one sentence in ten has each error.
+    one sentence in twenty has each error.
 
     `regard check -` checks a text of any size on standard input, by default lines SOURCE<tab>TRANSLATION, and
     writes a table with a row per sentence, or JSON lines with --json -.

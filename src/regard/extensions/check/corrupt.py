@@ -212,6 +212,9 @@ def _labels(line: int, made: CorruptedPair, source: str, translation: str) -> Li
         "repetition": made.repeated,
     }
     texts = {"omission": source, "addition": translation, "repetition": translation}
+    if made.kind == "unrelated":
+        # Omissions and additions are errors of translations that are related to the source.
+        positions = {"repetition": made.repeated}
     errors: dict[SentenceError, bool] = {error: bool(indices) for error, indices in positions.items()}
     return LineLabels(
         line,

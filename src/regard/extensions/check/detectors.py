@@ -168,7 +168,6 @@ _MIN_LOWERCASE = 2
 _UNKNOWN = 0.75  # share of unknown words from which a sentence is in another language
 _MIN_WORDS = 4
 _COPY_PROBABILITY = 0.95
-_LANGUAGE_PROBABILITY = 0.9
 
 
 def find_note(pair: WordPair, model: "ErrorModel | None" = None) -> Note | None:
@@ -211,8 +210,8 @@ def _is_copy(pair: WordPair) -> bool:
 def apply_note(note: Note | None, pair: WordPair, scores: PairScores) -> PairScores:
     """Return the scores of a pair with the probabilities that its note implies.
 
-    An empty translation omits everything, a copied source is untranslated, and a sentence in another language
-    is unrelated to the other sentence. A pair that is too long has no probable error.
+    An empty translation omits everything, and a copied source is untranslated. A pair that is too long has no
+    probable error. Words that the training text does not have make no error probable.
     """
     if note == "too_long":
         zeros: dict[CoverageError, np.ndarray] = {
@@ -227,8 +226,6 @@ def apply_note(note: Note | None, pair: WordPair, scores: PairScores) -> PairSco
         least = {"addition": 1.0}
     elif note == "copied":
         least = {"omission": _COPY_PROBABILITY}
-    elif note is not None:
-        least = dict.fromkeys(("omission", "addition", "unrelated"), _LANGUAGE_PROBABILITY)
     sentence = {error: max(value, least.get(error, 0.0)) for error, value in scores.sentence.items()}
     words: dict[CoverageError, np.ndarray] = dict(scores.words)
     sides: dict[CoverageError, tuple[str, ...]] = {"omission": pair.source, "addition": pair.target}

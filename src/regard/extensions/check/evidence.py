@@ -282,7 +282,11 @@ def _collect(table: TextPosteriors, counts: LinkCounts) -> Evidence:
         arrays, (counts.rows, counts.keys, counts.counts, *counts.occurrences), LINK_THRESHOLD, *statistics
     )
     words = [[word for pair in table.pairs for word in side(pair)] for side in _SIDES]
-    characters = [np.array([len(word) for word in side], dtype=np.float32) for side in words]
+    # Of the words without differences of encoding.
+    characters = [
+        np.array([len(word) for pair in table.pairs for word in pair.folded[number]], dtype=np.float32)
+        for number in range(2)
+    ]
     unlinked = [side[:, STATISTICS.index("other")].copy() for side in statistics]
     sides = []
     for own, other in ((0, 1), (1, 0)):

@@ -70,6 +70,8 @@ def room_features(evidence: SideEvidence, ratio: Float[np.ndarray, "P"]) -> Floa
         evidence: Evidence about the side.
         ratio: Number of characters of the other side that a character is expected to become.
     """
+    if not len(evidence.numbers):
+        return np.empty((0, NUM_ROOM_FEATURES))
     sentence, offsets, others = evidence.sentence, evidence.offsets, evidence.other_offsets
     start, end = others[:-1][sentence], others[1:][sentence]
     left, left_position = _nearest(evidence.position, offsets)
