@@ -226,7 +226,7 @@ def _checked(
         note = find_note(pair, detector.model)
         pair_scores = apply_note(note, pair, pair_scores)
         sentence = CheckedSentence.of(line, (entry.source, entry.target), pair_scores, note)
-        yield replace(sentence, id=entry.id, file_line=entry.line)
+        yield replace(sentence, id=entry.id, file_line=None if entry.line == line else entry.line)
 
 
 def _train(

@@ -40,7 +40,7 @@ class CheckedSentence:
         repeated: For each target word, the probability that it is an incorrect repetition.
         note: Why the sentence is no ordinary translation, one of the names in `NOTES`, or None.
         id: The identifier of the segment in its file, if it has one.
-        file_line: The line of a file at which the segment starts, if it may differ from `line`.
+        file_line: The line of the file at which the segment starts, if it is another one than `line`.
     """
 
     line: int

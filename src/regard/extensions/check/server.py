@@ -75,6 +75,7 @@ class PairCheck(BaseModel):
         description="Why the pair is no ordinary translation, by the names of the notes in `GET /models`."
     )
     id: None = Field(description="Identifier of a segment in a file; not in answers.")
+    file_line: None = Field(description="Line of a segment in a file; not in answers.")
 
 
 class CheckAnswer(BaseModel):
