@@ -28,7 +28,7 @@ from pathlib import Path
 
 import numpy as np
 
-from regard.extensions.check.base import CoverageError, WordPair, build_detector, split_pairs
+from regard.extensions.check.base import CoverageError, SentenceError, WordPair, build_detector, split_pairs
 from regard.extensions.check.corruptions import Corruption, CorruptionConfig, corrupt_pairs, word_labels
 from regard.extensions.check.model import ErrorModel
 from regard.extensions.check.model_files import load_coverage_model, save_coverage_model
@@ -99,9 +99,10 @@ def report_synthetic(model: ErrorModel, pairs: Sequence[WordPair], links: Sequen
         hit = np.array([one.kind is not None for one in examples])
         for name in DETECTORS:
             scores = build_detector(name, model).detect([one.pair for one in examples])
-            if error not in scores[0].sentence:
+            score: SentenceError = "unrelated" if kind == "unrelated" else error
+            if score not in scores[0].sentence:
                 continue
-            sentence = np.array([one.sentence[error] for one in scores])
+            sentence = np.array([one.sentence[score] for one in scores])
             line = f"{kind:<12}{name:<12}{auroc(hit, sentence):>8.4f}"
             if error in scores[0].words and kind != "unrelated":
                 found = np.concatenate([one.words[error] for one in scores]) >= 0.4
@@ -247,7 +248,7 @@ def reliability_table(labels: np.ndarray, probabilities: np.ndarray) -> list[tup
 
 
 def reliability(data: Path, directory: Path | None) -> None:
-    """Print the reliability of each error in text of the kind of the training text, an error in a twentieth."""
+    """Print the reliability of each error in text of the training text's kind, an error in a twentieth."""
     pairs = read_pairs(data, "multi30k", "train")
     model = train(pairs[:-NUM_RELIABILITY_PAIRS], directory)
     unseen = pairs[-NUM_RELIABILITY_PAIRS:]

@@ -166,7 +166,7 @@ class ErrorModel:
         unchanged = [CorruptedPair(pair) for pair in pairs]
         examples = with_unknown_words(unchanged + self._examples(pairs, _MIXTURE, 2, seed), *_UNKNOWN, seed)
         kinds = np.array([example.kind or "" for example in examples])
-        tables = {error: [] for error in ERRORS}
+        tables: dict[CoverageError, list[np.ndarray]] = {error: [] for error in ERRORS}
         for views, _ in self._blocks([example.pair for example in examples], num_threads):
             for error, table in tables.items():
                 table.append(self._logits(views, error)[1])
