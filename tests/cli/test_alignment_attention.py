@@ -13,7 +13,6 @@ from regard.config import to_dict
 from regard.errors import UsageError
 from regard.extensions.serve.engine import SearchSettings, SentenceJob, load_engines
 from regard.generation.config import AlignmentConfig
-from regard.reporting.word_maps import quantize
 from regard.text.links import format_links
 from regard.text.vocabulary import UNK
 from regard.training.run_config import load_config
@@ -137,22 +136,6 @@ def test_prior_and_posterior_are_written(posterior, tmp_path) -> None:
         assert format_links(entry["alignment"]) == best(after[:-1, 0])
         num_different += format_links(entry["alignment"]) != best(prior[:-1, 0])
     assert num_different  # otherwise the prior would pass, too
-
-
-def test_report_shows_the_configured_attention(guided, tmp_path) -> None:
-    from regard.analysis.inputs import System
-    from regard.api.loading import load_translator
-    from regard.reporting.systems import collect_system
-
-    result = regard.load(guided).translate(LINE)
-    translator = load_translator([guided], "cpu", "float32", {"num_return": 1})
-    guided_system = System("guided", (str(guided),), translator)
-    system = collect_system(guided_system, [(LINE, "A B")])
-    shown = system.sentences[0].own_map
-    assert shown is not None
-    np.testing.assert_array_equal(shown.weights, quantize(result.attention_map))
-    (analysis,) = system.attention
-    assert analysis is not None and len(analysis.links) == 2
 
 
 def test_analysis_records_the_attention_it_examined(guided, tmp_path) -> None:

@@ -167,10 +167,3 @@ def test_model_card_has_the_properties_of_the_model():
     assert rows["tokenizer"] == " → ".join([f"words ({5 + len(SPECIAL_TOKENS)})"] * 2)
     # The size of the training text is unknown without a model directory.
     assert "training text" not in rows
-
-
-def test_model_card_of_a_file_has_only_its_kind_and_path(tmp_path):
-    (tmp_path / "out.txt").write_text("A\n")
-    translator = FileTranslator.read(tmp_path / "out.txt", 1, tmp_path / "in.txt")
-    rows = model_card(System("file", ("out.txt",), translator)).rows()
-    assert [row[:2] for row in rows] == [("kind", "file"), ("location", "out.txt")]
