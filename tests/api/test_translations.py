@@ -12,7 +12,7 @@ import pytest
 
 import regard
 from regard.data.fertility import Budget, PredictedFertilityConfig
-from regard.errors import DataError, UsageError
+from regard.errors import DataError
 from regard.metrics.alignment import AlignmentScore, alignment_score
 from regard.text.links import parse_gold_links
 from saved_models import save_model
@@ -174,17 +174,6 @@ def test_links_are_evaluated_from_arrays_and_files(model, tmp_path):
         regard.evaluate_links(links[:3], gold)
     with pytest.raises(DataError, match="gold:1: link 9-0 points beyond the source sentence"):
         regard.evaluate_links(links, ["9-0", *gold[1:]], sources=SOURCES)
-
-
-def test_penalties_are_tuned_from_python(directory, model):
-    options = regard.PenaltyTuningOptions((0.0, 1.5), (0.0, 2.0), "none")
-    result = regard.tune(model, SOURCES, REFERENCES, options=options)
-    assert result.trials == regard.tune(directory, SOURCES, REFERENCES, options=options, device="cpu").trials
-    best = max(trial.bleu for trial in result.trials)
-    assert result.best.bleu == best and len(result.to_pandas()) == 4
-    assert result.to_dict()["best"]["bleu"] == best and result.models == (str(directory),)
-    with pytest.raises(UsageError, match="length_penalties"):
-        regard.PenaltyTuningOptions(length_penalties=())
 
 
 def test_report_of_loaded_models_equals_that_of_their_directories(directory, model, tmp_path):

@@ -143,13 +143,6 @@ def test_default_plotted_line_has_the_largest_difference(models, files):
     assert names == ["coverage.svg", f"difference-{line}.svg", "entropy.svg", f"maps-{line}.svg"]
 
 
-def test_sink_of_one_model_is_a_column_in_all_maps(models, files):
-    result = run_analysis([models[0], models[2]], files, "--figures-dir", files / "figures", "--lines", 1)
-    assert "is not plotted" not in result.stderr
-    for name in ("maps-1.svg", "difference-1.svg"):
-        assert "&lt;sink&gt;" in (files / "figures" / name).read_text()
-
-
 def test_maps_show_words_instead_of_subword_tokens(models, files, tmp_path):
     subwords = subword_model(tmp_path / "subwords")
     (files / "in.txt").write_text("ab c\n" * len(SOURCE))

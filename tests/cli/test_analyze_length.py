@@ -65,14 +65,6 @@ def test_buckets_agree_with_translate_and_evaluate(models, files):
             assert system[metric]["buckets"][2:] == [None] * 5
 
 
-def test_dropped_words_agree_with_analyze_errors(models, aligner, files):
-    found = figures(models[:1], files, "--aligner", aligner)["systems"]["soft"]["drop"]
-    options = ("--source", files / "in.txt", "--reference", files / "ref.txt", "--num-threads", 1)
-    run("analyze", "errors", models[0], *options, "--aligner", aligner, "--json", files / "errors.json")
-    errors = json.loads((files / "errors.json").read_text(encoding="utf-8"))
-    assert found["all"]["value"] == pytest.approx(errors["drop"])
-
-
 def test_translation_files_are_scored_like_their_model(models, aligner, files):
     out = files / "out.txt"
     run("translate", models[0], "--input", files / "in.txt", "--output", out)

@@ -19,7 +19,6 @@ from regard.data.fertility import parse_fertilities
 from regard.errors import DataError, TrainingDivergedError, UsageError
 from regard.extensions.phrasebook.corpus import write_splits
 from regard.models.rnn.tagger import TaggerConfig
-from regard.runs.fertility_predictor import FertilityPredictor
 from regard.training.fertility import PREDICTOR_TRAINING, TaggedSentences, train_predictor
 from regard.training.optimizer import AdamConfig
 
@@ -96,6 +95,10 @@ def test_predictions_are_valid_fertility_files(trained, corpus, tmp_path):
         bounds = parse_fertilities(line, f"line {number}") or ()
         assert len(bounds) == len(sentence.split())
         assert all(minimum == 0 and 2 <= maximum <= 11 for minimum, maximum in bounds)
+    found = regard.fertilities(corpus / "test.de", predictor=trained / "p")
+    assert lines == list(found.lines(1)) and found.frequencies is None
+    words = run(corpus / "test.de", "--predictor", trained / "p", "--per-word").stdout.splitlines()
+    assert [line.split("\t")[0] for line in words] == [row["word"] for row in found.rows()]
 
 
 @pytest.mark.slow
@@ -124,22 +127,6 @@ def test_fertilities_for_a_model_are_per_token(trained, corpus, tmp_path):
         assert result.exit_code == 0, result.exception
         lines = (tmp_path / "f").read_text().splitlines()
         assert [len(line.split()) for line in lines] == lengths
-
-
-def test_python_and_the_command_give_the_same_predictor_and_fertilities(trained, corpus, tmp_path):
-    files = {name: corpus / name for name in ("train.de", "train.talp", "valid.de", "valid.talp", "test.de")}
-    text, valid = ((files[f"{split}.de"], files[f"{split}.talp"]) for split in ("train", "valid"))
-    made = regard.train_fertility_predictor(tmp_path / "p", text, valid, links=True)
-    assert made.to_dict()["score"] == json.loads((trained / "out.json").read_text())["score"]
-    assert FertilityPredictor.load(tmp_path / "p") == FertilityPredictor.load(trained / "p")
-    arguments = ("--predictor", trained / "p", "--slack", 0.5)
-    found = regard.fertilities(files["test.de"], predictor=tmp_path / "p")
-    shown = run(files["test.de"], *arguments, "--json", tmp_path / "out.json").stdout.splitlines()
-    assert shown == list(found.lines(0.5))
-    assert json.loads((tmp_path / "out.json").read_text()) == found.to_dict()
-    assert found.frequencies is None and found.to_dict()["mean"] >= 1
-    words = run(files["test.de"], *arguments, "--per-word").stdout.splitlines()
-    assert [line.split("\t")[0] for line in words] == [row["word"] for row in found.rows()]
 
 
 def test_links_are_counted_by_word(tmp_path):
