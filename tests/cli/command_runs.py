@@ -15,9 +15,14 @@ GOLD = ["0-0 1-1 2p2", "0-1 1-0", "", "0-0 1-1 2-2 3-3", "0p0", "3-0 2-1 1-2 0-3
 LINES = ["a b c", "", "d", "e f g a b", "x y a", "c c c c"]
 
 
+def invoke(*arguments, input: str | bytes | None = None):
+    """Run a command and return its result, with its error as `exception`."""
+    return CliRunner().invoke(app, [str(argument) for argument in arguments], input=input)
+
+
 def run(*arguments, input: str | bytes | None = None):
     """Run a command; an error of the command is raised."""
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments], input=input)
+    result = invoke(*arguments, input=input)
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return result

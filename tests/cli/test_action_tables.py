@@ -1,12 +1,11 @@
 """Tests of `regard actions`, and of a pointer model trained on its output."""
 
+from functools import partial
+
 import pytest
-import typer
-from typer.testing import CliRunner
+from command_runs import invoke
 
 from regard.api.translator import load
-from regard.cli.align import actions
-from regard.cli.command import Command
 from regard.config import from_dict
 from regard.errors import DataError, UsageError
 from regard.text.corpus import CorpusConfig, read_pairs
@@ -17,10 +16,7 @@ from regard.training.run_config import RunConfig
 STEMS = ["Bad", "Dach", "Fach", "Rad", "Amt", "Gut", "Kind", "Lied"]
 
 
-def run(*arguments):
-    app = typer.Typer()
-    app.command(cls=Command)(actions)
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+run = partial(invoke, "actions")
 
 
 @pytest.mark.slow

@@ -3,14 +3,12 @@
 import gzip
 import json
 import re
+from functools import partial
 
 import pytest
 import sacrebleu
-import typer
-from typer.testing import CliRunner
+from command_runs import invoke
 
-from regard.cli.command import Command
-from regard.cli.evaluate import evaluate_command
 from regard.cli.output import Output
 from regard.errors import DataError, UsageError
 
@@ -22,10 +20,7 @@ REFERENCE = [
 HYPOTHESIS = [line.replace("is", "was") for line in REFERENCE]
 
 
-def run(*arguments):
-    app = typer.Typer()
-    app.command(cls=Command)(evaluate_command)
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+run = partial(invoke, "evaluate")
 
 
 def error_message(kind, *arguments):

@@ -6,12 +6,9 @@ from functools import partial
 
 import pytest
 import torch
-import typer
-from typer.testing import CliRunner
+from command_runs import invoke
 
 import regard
-from regard.cli.align import fertility
-from regard.cli.command import Command
 from regard.config import from_dict
 from regard.data.config import DataConfig
 from regard.data.dataset import prepare_data
@@ -41,10 +38,7 @@ def _small_predictors():
         yield
 
 
-def run(*arguments):
-    app = typer.Typer()
-    app.command(cls=Command)(fertility)
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+run = partial(invoke, "fertility")
 
 
 @pytest.fixture(scope="module")

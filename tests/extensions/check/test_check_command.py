@@ -2,8 +2,6 @@
 
 import csv
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pandas
@@ -52,11 +50,6 @@ def test_files_and_standard_input_give_equal_rows(texts, monkeypatch) -> None:
         run("check", "-", input="a\n")
     with pytest.raises(UsageError, match="remove the second file and the flags"):
         run(*"check - --report page.html".split(), input=pairs)
-
-
-def test_rules_need_neither_numba_nor_torch() -> None:
-    code = "import sys, regard; regard.check(['a'], ['b']); print({'numba', 'torch'} & set(sys.modules))"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "set()\n"
 
 
 def test_quotation_marks_do_not_swallow_rows_of_the_table(texts) -> None:
