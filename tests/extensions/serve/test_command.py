@@ -6,22 +6,18 @@ import re
 import socket
 import subprocess
 import sys
+from functools import partial
 
 import pytest
-from typer.testing import CliRunner
+from command_runs import run
 
 from extensions.serve.served import save_model
-from regard.cli.main import app
 from regard.errors import CheckpointError, ConfigError, DataError, UsageError
 
 CACHES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
 
 
-def serve(*arguments):
-    result = CliRunner().invoke(app, ["serve", *map(str, arguments)])
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result
+serve = partial(run, "serve")
 
 
 def test_missing_extra_is_reported_with_install_command(monkeypatch, tmp_path):
@@ -29,19 +25,6 @@ def test_missing_extra_is_reported_with_install_command(monkeypatch, tmp_path):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "uvicorn" else find(name))
     with pytest.raises(UsageError, match="uvicorn.*" + re.escape("pip install 'regard[serve]'")):
         serve(tmp_path)
-
-
-@pytest.mark.parametrize(
-    "arguments, message",
-    [
-        (["--port", "70000"], "port: input should be less than"),
-        (["--batch-size", "0"], "batch_size: input should be greater"),
-        (["--max-queued-sentences", "10"], "max_queued_sentences = 10"),
-    ],
-)
-def test_invalid_settings_are_reported(tmp_path, arguments, message):
-    with pytest.raises(ConfigError, match=message):
-        serve(tmp_path, *arguments)
 
 
 def test_options_and_settings_reach_the_server(tmp_path, monkeypatch):
@@ -65,24 +48,20 @@ def test_options_and_settings_reach_the_server(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
+        (["--port", "70000"], ConfigError, "port: input should be less than"),
+        (["--batch-size", "0"], ConfigError, "batch_size: input should be greater"),
+        (["--max-queued-sentences", "10"], ConfigError, "max_queued_sentences = 10"),
         (["--detector", "luck"], UsageError, "detector 'luck': expected one of"),
         (["--detector", "combined"], UsageError, "the detector 'combined' needs"),
         (["--checker", "nowhere"], DataError, "nowhere"),
+        (["no-model"], UsageError, "twice"),
+        ([], CheckpointError, "no-model"),
     ],
 )
-def test_missing_detectors_are_reported_before_the_models_are_loaded(tmp_path, arguments, error, message):
+def test_wrong_options_are_reported_before_missing_models(tmp_path, monkeypatch, arguments, error, message):
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(error, match=message):
-        serve(tmp_path / "no-model", *arguments)
-
-
-def test_directory_without_a_model_is_reported(tmp_path):
-    with pytest.raises(CheckpointError, match="nothing-here"):
-        serve(tmp_path / "nothing-here")
-
-
-def test_duplicate_models_are_rejected(tmp_path):
-    with pytest.raises(UsageError, match="twice"):
-        serve(tmp_path, tmp_path)
+        serve("no-model", *arguments)
 
 
 def test_shape_caches_are_bounded_before_torch_is_imported(tmp_path):
