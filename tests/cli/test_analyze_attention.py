@@ -38,18 +38,6 @@ def figures(models, files, *arguments):
     return json.loads((files / "figures.json").read_text(encoding="utf-8"))
 
 
-def test_posterior_attention_is_linked_by_its_posterior(files, tmp_path):
-    attention = {"kind": "posterior", "coupling": "monotonic", "posterior_weight": 1.0}
-    directory = save_model(tmp_path / "posterior", attention=attention)
-    (found,) = figures([directory], files)["models"].values()
-    (before,) = figures([directory], files, "--prior")["models"].values()
-    links = files / "links.txt"
-    run("score", directory, files / "in.txt", files / "ref.txt", "--links-output", links)
-    written_links = [line for line in links.read_text().splitlines() if line]
-    assert [line["links"] for line in found["lines"]] == written_links
-    assert [line["links"] for line in before["lines"]] != written_links
-
-
 def test_empty_text_has_no_perplexity(models, files):
     for name in ("in.txt", "ref.txt"):
         (files / name).write_text("\n\n", encoding="utf-8")
@@ -107,13 +95,19 @@ def test_tables_agree_with_the_json_file(models, files):
         assert sum(float(row[column]) for row in table[1:]) == pytest.approx(100, abs=0.1)
 
 
-def test_posterior_attention_differs_from_its_prior(files, tmp_path):
-    directory = save_model(tmp_path / "posterior", attention={"kind": "posterior", "top_k": 0})
+def test_posterior_attention_differs_from_its_prior_and_gives_the_links(files, tmp_path):
+    attention = {"kind": "posterior", "coupling": "monotonic", "posterior_weight": 1.0}
+    directory = save_model(tmp_path / "posterior", attention=attention)
     after, before = (figures([directory], files, *options) for options in ((), ("--prior",)))
     assert (after["attention"], before["attention"]) == ("posterior", "prior")
     after, before = after["models"]["posterior"], before["models"]["posterior"]
     assert after["perplexity"] == before["perplexity"] and after["accuracy"] == before["accuracy"]
     assert abs(after["entropy"] - before["entropy"]) > 1e-5
+    links = files / "links.txt"
+    run("score", directory, files / "in.txt", files / "ref.txt", "--links-output", links)
+    written_links = [line for line in links.read_text().splitlines() if line]
+    assert [line["links"] for line in after["lines"]] == written_links
+    assert [line["links"] for line in before["lines"]] != written_links
 
 
 def test_figures_are_written_as_files(models, files):

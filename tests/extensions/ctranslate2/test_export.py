@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 import torch
-from typer.testing import CliRunner
+from command_runs import run, translate
 
 from regard.api.translator import load
-from regard.cli.main import app
 from regard.config import dump_toml, from_dict, to_dict
 from regard.data.batch import collate
 from regard.data.text import TextProcessor, TextSide
@@ -277,30 +276,22 @@ def test_option_unsupported_by_ctranslate2_is_rejected_by_name(tmp_path, model, 
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 
-def regard(*arguments: Any, text: str = "") -> str:
-    result = CliRunner().invoke(app, [str(one) for one in arguments], input=text)
-    if result.exception is not None:
-        raise result.exception
-    return result.stdout
-
-
 def test_command_line_exports_and_translates_from_the_export_alone(directories, tmp_path) -> None:
     directory, _ = directories("post-norm")
     exported = tmp_path / "export"
-    regard("export", directory, "-o", exported)
+    run("export", directory, "-o", exported)
     text = "".join(f"{line}\n" for line in lines())
-    plain = regard("translate", directory, "--with-scores", text=text)
-    shown = regard(
-        "translate", exported, "--engine", "ctranslate2", "--with-scores", "--batch-size", "5", text=text
-    )
-    for one, other in zip(plain.splitlines(), shown.splitlines(), strict=True):
+    plain = translate(directory, "--with-scores", input=text)
+    options = "--with-scores", "--batch-size", 5
+    shown = translate(exported, "--engine", "ctranslate2", *options, input=text)
+    for one, other in zip(plain, shown, strict=True):
         (score, target), (other_score, other_target) = one.split("\t"), other.split("\t")
         assert target == other_target
         if target or score:
             assert float(score) == pytest.approx(float(other_score), abs=2e-4)
-    assert regard("translate", exported, "--with-scores", "--batch-size", "5", text=text) == shown
-    best = regard("translate", exported, "--engine", "ctranslate2", "--num-return", "2", text="s1 s2\n")
-    assert [line.split(" ||| ")[0] for line in best.splitlines()] == ["0", "0"]
+    assert translate(exported, *options, input=text) == shown
+    best = translate(exported, "--engine", "ctranslate2", "--num-return", 2, input="s1 s2\n")
+    assert [line.split(" ||| ")[0] for line in best] == ["0", "0"]
 
 
 def test_only_an_export_is_overwritten_and_only_on_request(directories, tmp_path) -> None:
@@ -335,7 +326,7 @@ def test_option_unsupported_by_the_engine_is_rejected_by_name(directories, optio
     exported = directories("post-norm")[1]
     message = rf"{named}.*: not supported by {exported} \(ctranslate2\), which supports .*beam_size.*: "
     with pytest.raises(UsageError, match=message + "(leave it out, or use another|0 disables it)"):
-        regard("translate", exported, "--engine", "ctranslate2", *options, text="s1\n")
+        translate(exported, "--engine", "ctranslate2", *options, input="s1\n")
 
 
 def test_python_refuses_what_an_export_lacks(directories) -> None:
@@ -355,9 +346,9 @@ def test_python_refuses_what_an_export_lacks(directories) -> None:
 def test_wrong_combinations_of_directory_and_engine_are_rejected(directories, tmp_path) -> None:
     directory, exported = directories("post-norm")
     with pytest.raises(UsageError, match="export it first"):
-        regard("translate", directory, "--engine", "ctranslate2")
+        run("translate", directory, "--engine", "ctranslate2")
     with pytest.raises(CheckpointError, match="an exported model"):
-        regard("translate", exported, "--engine", "regard")
+        run("translate", exported, "--engine", "regard")
     with pytest.raises(CheckpointError, match="an exported model"):
         load_weights(exported)
     with pytest.raises(UsageError, match=r"--quantization 'int4'.*expected one of float32, float16, "):

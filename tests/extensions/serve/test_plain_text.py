@@ -4,11 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
+from command_runs import run, translate
 from served import ask, save_model
-from typer.testing import CliRunner
 
 import regard
-from regard.cli.main import app
 from regard.extensions.serve.engine import load_engines
 
 PLAIN, TOKENIZED = "a b, c (d).", "a b , c ( d ) ."
@@ -26,13 +25,6 @@ def post(directory: Path, address: str, payload: dict) -> dict:
     return answer.json()
 
 
-def command(*arguments: str, text: str | None = None) -> str:
-    """Run the command line and return its standard output."""
-    run = CliRunner().invoke(app, [*arguments], input=text, catch_exceptions=False)
-    assert run.exit_code == 0, run.output
-    return run.stdout
-
-
 def test_plain_and_tokenized_text_give_the_same_results(directory: Path, tmp_path: Path) -> None:
     answers = [
         post(directory, "/translate", {"text": text, "split": split})["sentences"][0]
@@ -43,13 +35,13 @@ def test_plain_and_tokenized_text_give_the_same_results(directory: Path, tmp_pat
     assert [answer["source_words"] for answer in answers] == [words] * 4
     text = answers[0]["text"]
     assert [one["text"] for one in answers] == [text] * 4
-    assert command("translate", str(directory), text=f"{PLAIN}\n{TOKENIZED}\n") == f"{text}\n" * 2
+    assert translate(directory, input=f"{PLAIN}\n{TOKENIZED}\n") == [text] * 2
     model = regard.load(directory)
     assert model.translate(PLAIN).text == model.translate(TOKENIZED).text == text
     (source, target) = (tmp_path / name for name in ("source", "target"))
     source.write_text(f"{PLAIN}\n{TOKENIZED}\n")
     target.write_text("A B!\nA B !\n")
-    scores = command("score", str(directory), str(source), str(target)).split()
+    scores = run("score", directory, source, target).stdout.split()
     assert scores[0] == scores[1]
     pairs = [{"source": PLAIN, "target": "A B!"}, {"source": TOKENIZED, "target": "A B !"}]
     scored = post(directory, "/score", {"pairs": pairs})["sentences"]
@@ -63,9 +55,7 @@ def test_text_marked_as_tokenized_is_not_changed(directory: Path, tmp_path: Path
     answer = post(directory, "/translate", {"text": PLAIN, "tokenized": True})["sentences"][0]
     assert answer["source_words"] == words
     attention = tmp_path / "attention.jsonl"
-    command(
-        "translate", str(directory), "--tokenized", "--attention-output", str(attention), text=PLAIN + "\n"
-    )
+    translate(directory, "--tokenized", "--attention-output", attention, input=PLAIN + "\n")
     assert [word for word in json.loads(attention.read_text())["source_tokens"]] == words
     assert list(regard.load(directory, tokenized=True).translate(PLAIN).source_tokens) == words
     pairs = [{"source": PLAIN, "target": "A."}]
@@ -73,8 +63,8 @@ def test_text_marked_as_tokenized_is_not_changed(directory: Path, tmp_path: Path
     assert (scored["source_tokens"], scored["tokens"]) == (words, ["A."])
     (tmp_path / "source").write_text(PLAIN + "\n")
     (tmp_path / "target").write_text("A.\n")
-    files = [str(tmp_path / name) for name in ("source", "target")]
-    tokens = command("score", str(directory), *files, "--tokenized", "--token-scores").split()
+    files = tmp_path / "source", tmp_path / "target"
+    tokens = run("score", directory, *files, "--tokenized", "--token-scores").stdout.split()
     assert [token.rpartition("|")[0] for token in tokens] == ["A.", "</s>"]
 
 
