@@ -84,6 +84,9 @@ def test_annotations_are_escaped_workflow_commands(texts) -> None:
     shown = [line for line in lines if line.startswith("::")]
     assert shown[0].startswith("::warning file=bad,line=1,col=7,endColumn=11,title=fluency/dup")
     assert shown[1].endswith("::Probably not translated: Zwei Männer, 50%25 :: spielen.")
+    # Standard input is no file that could be annotated.
+    text = (texts / "bad").read_text(encoding="utf-8")
+    assert "::warning line=1,col=7" in run(*"check de - --annotate github".split(), input=text).stderr
 
 
 def test_files_with_both_sides_have_lines_and_no_columns(texts) -> None:
@@ -93,11 +96,6 @@ def test_files_with_both_sides_have_lines_and_no_columns(texts) -> None:
     assert "\n::warning file=both.csv,line=4,title=fluency/duplication" in shown.stderr
     (result,) = json.loads((texts / "out.sarif").read_text())["runs"][0]["results"][1:]
     assert result["locations"][0]["physicalLocation"]["region"] == {"startLine": 4}
-
-
-def test_findings_in_standard_input_name_no_file(texts) -> None:
-    shown = run(*"check de - --annotate github".split(), input="".join(f"{line}\n" for line in TRANSLATIONS))
-    assert "::warning line=1,col=7" in shown.stderr
 
 
 def test_accepted_findings_are_no_failure(texts) -> None:

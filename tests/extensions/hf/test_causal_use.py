@@ -15,10 +15,9 @@ import causal_models
 import tiny
 import torch
 import transformers
-from typer.testing import CliRunner
+from command_runs import run, translate
 
 import regard
-from regard.cli.main import app
 from regard.config import from_dict
 from regard.errors import ConfigError
 from regard.runs.weights import load_weights
@@ -42,12 +41,6 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     for side, name in enumerate(("de", "en")):
         (made / name).write_text("".join(f"{tiny.TEXT[pair[side]]}\n" for pair in PAIRS))
     return made / "de", made / "en"
-
-
-def run(*arguments: object) -> str:
-    result = CliRunner().invoke(app, [str(one) for one in arguments], catch_exceptions=False)
-    assert result.exit_code == 0, result.output
-    return result.stdout
 
 
 def run_config(directory: Path, texts: tuple[Path, Path], steps: int, **model: Any) -> RunConfig:
@@ -77,10 +70,10 @@ def test_commands_show_the_attention_of_a_decoder_only_model(
 ) -> None:
     links = tmp_path / "links"
     runtime = ("--beam-size", 2, "--layer", 0, "--head", 1, "--device", "cpu")
-    out = run("translate", gpt2, "--input", texts[0], "--links-output", links, *runtime)
+    out = translate(gpt2, "--input", texts[0], "--links-output", links, *runtime)
     model = regard.load(gpt2, device="cpu", layer=0, head=1)
     found = model.translate(texts[0], beam_size=2)
-    assert out.splitlines() == [one.text for one in found]
+    assert out == [one.text for one in found]
     written = [line.split() for line in links.read_text().splitlines()]
     assert written == [[f"{i}-{j}" for i, j in one.alignment.tolist()] for one in found]
     lines = texts[0].read_text().splitlines()

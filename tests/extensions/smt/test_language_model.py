@@ -10,9 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from command_runs import run
 
-from regard.cli.main import app
 from regard.errors import DataError, UsageError
 from regard.extensions.smt.kneser_ney import FALLBACK_DISCOUNTS, estimate_language_model
 from regard.extensions.smt.language_model import NgramLanguageModel
@@ -170,18 +169,15 @@ def test_command_writes_arpa_file_and_reports_perplexity(tmp_path: Path) -> None
     train, valid, out = tmp_path / "train", tmp_path / "valid", tmp_path / "out.arpa.gz"
     train.write_text("".join(" ".join(words) + "\n" for words in TEXT))
     valid.write_text("w1 w2 new\nw5\n")
-    run = CliRunner().invoke(
-        app, ["lm", str(train), "--order", "3", "-o", str(out), "--perplexity", str(valid)]
-    )
-    assert run.exit_code == 0, run.output
+    shown = run("lm", train, "--order", 3, "-o", out, "--perplexity", valid)
     model = estimate_language_model(TEXT, 3)
     scores = [*model.score(["w1", "w2", "new"]), *model.score(["w5"])]
-    shown = float(re.search(r"perplexity ([\d.]+);", run.output)[1])
-    assert shown == pytest.approx(10 ** (-sum(scores) / 6), rel=1e-4)
-    assert "1 unknown words" in run.output
+    perplexity = float(re.search(r"perplexity ([\d.]+);", shown.output)[1])
+    assert perplexity == pytest.approx(10 ** (-sum(scores) / 6), rel=1e-4)
+    assert "1 unknown words" in shown.output
     assert gzip.decompress(out.read_bytes()).startswith(b"\\data\\\n")
     with pytest.raises(UsageError, match="nothing to do"):
-        CliRunner().invoke(app, ["lm", str(train)], catch_exceptions=False)
+        run("lm", train)
 
 
 def test_perplexity_of_an_empty_text_is_undefined_and_of_an_impossible_one_infinite() -> None:
