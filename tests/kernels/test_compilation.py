@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.kernels.compilation import njit, search_key, stable_argsort
+from regard.kernels.compilation import search_key, stable_argsort
 
 SCRIPT = """
 import logging, resource, sys
@@ -67,13 +67,6 @@ def test_only_the_first_process_compiles_and_reports_the_directory(tmp_path) -> 
     assert log.startswith("INFO") and str(cache) in log and log.count("\n") == 1
     assert len(list(cache.rglob("*.nbc"))) == 2
     assert run(tmp_path, NUMBA_CACHE_DIR=str(cache)) == ""
-
-
-def test_constant_arguments_need_no_further_versions() -> None:
-    signed = njit(lambda x, negative: -x if negative else x)
-    difference = njit(lambda x: signed(x, False) + signed(3, negative=True) + signed(x + x, negative=x < 0))
-    assert difference(2) == 3
-    assert len(signed.signatures) == 1
 
 
 # Few distinct values, so that equal keys are frequent.

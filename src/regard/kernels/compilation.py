@@ -54,16 +54,10 @@ class _FileCache(FunctionCache):
 
 
 def njit(function: Callable[..., Any] | None = None, *, cache: bool = False, **options: Any) -> Any:
-    """Decorate a function like `numba.njit`, but compile no version of it for each constant argument."""
+    """Decorate a function like `numba.njit`."""
     if function is None:
         return lambda decorated: njit(decorated, cache=cache, **options)
     dispatcher: Any = numba.njit(**options)(function)
-    # An internal of Numba: the types of a call by another compiled function.
-    resolve_call = dispatcher.get_call_template
-    dispatcher.get_call_template = lambda args, kws: resolve_call(
-        tuple(numba.types.unliteral(arg) for arg in args),
-        {name: numba.types.unliteral(arg) for name, arg in kws.items()},
-    )
     if cache:
         try:
             dispatcher._cache = _FileCache(function)
