@@ -190,7 +190,7 @@ def gibbs_pass(first, last, layout, chain, alpha, null, passes, marginals):
                 old, token = links[j], target[j]
                 if old >= 0:
                     where = source[old], slots[cell + old]
-                    _change_link(old, -1, where, fertility, twin, factors, chain, sums)
+                    _change_link(old, np.int32(-1), where, fertility, twin, factors, chain, sums)
                 else:
                     nulls[token], nulls[-1] = nulls[token] - unit, nulls[-1] - unit
                 # A loop of its own for the gather: many reads are in flight at once. There are no views here,
@@ -208,7 +208,7 @@ def gibbs_pass(first, last, layout, chain, alpha, null, passes, marginals):
                         marginals[base + i] += weights[i] * scale
                 if new >= 0:
                     where = source[new], slots[cell + new]
-                    _change_link(new, 1, where, fertility, twin, factors, chain, sums)
+                    _change_link(new, np.int32(1), where, fertility, twin, factors, chain, sums)
                     before = new
                 else:
                     nulls[token], nulls[-1] = nulls[token] + unit, nulls[-1] + unit

@@ -34,7 +34,7 @@ def _report_once(level: int, message: str, detail: object) -> None:
         _log.log(level, message, detail)
 
 
-# The base class is an internal of Numba, whose versions `pyproject.toml` therefore limits.
+# The base class is an internal of Numba; `tests/kernels/test_compilation.py` fails if it changes.
 class _FileCache(FunctionCache):
     """The cache of a function in a directory."""
 

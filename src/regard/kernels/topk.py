@@ -21,7 +21,7 @@ def topk(values: Float[Tensor, "N V"], k: int) -> tuple[Float[Tensor, "N k"], In
 
     Args:
         values: One row per hypothesis.
-        k: At most V.
+        k: From 1 to V.
     """
     supported = values.dtype == torch.float32 and not torch.is_grad_enabled() and k <= MAX_KERNEL_K
     if supported and use_numba(values):

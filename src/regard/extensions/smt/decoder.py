@@ -282,7 +282,7 @@ def _path_features(path: np.ndarray, options: TranslationOptions, scoring: Scori
             if previous > -2:
                 features[FORWARD + kind] += orientation_score(phrases, previous, 3 + kind)
         first, last, previous = i, j, entry
-    log_prob, state = score_word(model, state, END)
+    log_prob, state = score_word(model, state, np.int64(END))
     features[LANGUAGE] += log_prob * LN10
     if lexicalized:
         # As in extraction, the end of the sentence counts as a word that follows the last source word.

@@ -113,7 +113,7 @@ def stack_search(
                         log_prob, after = score_word(model, after, np.int64(options.words[k]))
                         value += language * log_prob
                     if stack == n:
-                        log_prob, after = score_word(model, after, END)
+                        log_prob, after = score_word(model, after, np.int64(END))
                         value += language * log_prob + options.forward[place, 0 if j == n else 2]
                     total = value + rest
                     # A hypothesis that would not be extended is not created.
