@@ -199,7 +199,7 @@ def read_segments(corpus: CorpusConfig, log_level: int = logging.WARNING) -> Ite
 
 
 def read_file(path: Path | str, options: FileOptions, log_level: int = logging.WARNING) -> Iterator[Segment]:
-    """Yield the segments of a file with both sides (`-`: standard input), and log skipped units.
+    """Yield the segments of a file with both sides (`-`: standard input), and log the numbers of skipped units.
 
     Raises:
         DataError: if the file cannot be read, is not of this format or contains no pair.
