@@ -265,9 +265,16 @@ class EMAligner(DirectionAligner):
 def train_passes(
     corpus: Corpus, model: EMAligner, setting: TrainingSetup, stage: str, expect: Expectation | None = None
 ) -> Iterator[tuple[int, np.ndarray]]:
-    """Run and report passes over a text: the step `expect`, by default that of the model, and an update.
+    """Run and report the passes over a text: expected counts, then an update of the table of the model.
 
     The caller updates the other parameters of the model after each pass.
+
+    Args:
+        corpus: The pairs.
+        model: The model. Its configuration has the number of passes and the Dirichlet prior of the table.
+        setting: Threads and reports.
+        stage: Name of the stage, for reports.
+        expect: The expectation step. Default: that of the model.
 
     Yields:
         The number of the pass, from 1, and the results of `expect`, summed over the blocks.

@@ -33,6 +33,11 @@ def align_actions(
 ) -> list[str]:
     """Align the characters of each pair and return the targets as actions.
 
+    Args:
+        pairs: Source and target texts. None of them is empty, and no target contains the step symbol.
+        config: The aligner. Default: None, the default aligner.
+        setting: Threads and seed.
+
     Raises:
         DataError: if there are no pairs.
     """

@@ -141,7 +141,15 @@ def analyze_length(
     num_threads: int | None = None,
     progress: Progress = no_progress,
 ) -> LengthAnalysis:
-    """Translate a text with each system and score it by source length, compared with the first system.
+    """Translate a text with each system and score it in buckets of source length.
+
+    Args:
+        systems: The systems, which return one translation per line. The first one is the baseline of the
+            differences. They may be loaded while they are iterated over; the aligner is loaded first.
+        text: The text.
+        options: The options.
+        num_threads: Number of threads of the aligner. None uses all processors.
+        progress: Progress display.
 
     Raises:
         DataError: if all lines are too long for a system.

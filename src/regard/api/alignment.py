@@ -137,7 +137,16 @@ class Aligner:
         directions: tuple[str, ...] = DIRECTIONS,
         on_pass: Callable[[str, IterationStats], None] = lambda direction, iteration: None,
     ) -> Self:
-        """Train an aligner on a corpus, which may be larger than memory; see `train_both`."""
+        """Train an aligner on a corpus, which may be larger than memory; see `train_both`.
+
+        Args:
+            corpus: The sentence pairs.
+            config: The configuration of the aligner.
+            setup: Threads, seed and processes.
+            lowercase: Whether the words of the corpus are lowercased.
+            directions: The directions to train.
+            on_pass: Function called with the direction and the results of each pass.
+        """
         passes: list[dict[str, Any]] = []
 
         def report(direction: str, iteration: IterationStats) -> None:
@@ -214,7 +223,12 @@ def align(
 
 
 def aligner_config(kind: str, options: Mapping[str, Any], origin: str = "aligner") -> AlignerConfig:
-    """Return the configuration of an aligner, built in or registered; `origin` names its options in messages.
+    """Return the configuration of an aligner.
+
+    Args:
+        kind: The aligner: `ibm1`, `ibm2`, `hmm`, `bayes`, or a registered one.
+        options: Its options by name.
+        origin: Name of the options, for messages.
 
     Raises:
         UsageError: if there is no such aligner.

@@ -33,7 +33,12 @@ Cells = list[list[str]]
 
 
 def error_lines(analysis: ErrorAnalysis, num_sentences: int = 0, width: int | None = None) -> Iterator[Text]:
-    """Yield lines that show `num_sentences` sentences (0: all) with their errors, and the scores.
+    """Yield lines that show sentences with their errors, and the scores.
+
+    Args:
+        analysis: The analysis.
+        num_sentences: Number of sentences, from those with the highest number of errors. 0 shows all.
+        width: Maximum width of a line in terminal cells. Default: 100.
 
     Yields:
         The lines; their `.plain` is the text without color.
@@ -49,7 +54,11 @@ def error_lines(analysis: ErrorAnalysis, num_sentences: int = 0, width: int | No
 
 
 def format_errors(sentence: SentenceErrors, width: int | None = None) -> Iterator[Text]:
-    """Yield the lines of a sentence, its translation and reference, wrapped to a width in terminal cells.
+    """Yield the lines of a sentence with its translation and reference.
+
+    Args:
+        sentence: The sentence.
+        width: Maximum width of a line in terminal cells; longer lines are wrapped. Default: no limit.
 
     Yields:
         The lines; their `.plain` is the text without color.

@@ -165,7 +165,12 @@ def count_words(lines: Iterable[str]) -> list[int]:
 
 
 def check_rows(rows: Sequence[Links], lengths: Mapping[str, list[int]], name: str) -> None:
-    """Check that the links of each sentence pair are within its sentences, on the sides in `lengths`.
+    """Check that the links of each sentence pair are within its sentences.
+
+    Args:
+        rows: The links of each pair.
+        lengths: Numbers of words of all source and all target sentences. A missing side is not checked.
+        name: Name of the links, for messages.
 
     Raises:
         DataError: if a link points beyond its sentence.

@@ -218,7 +218,15 @@ def render_run(
     directories: tuple[str, str],
     findings: tuple[str, ...],
 ) -> str:
-    """Return the TOML file of a run; `directories` are that of the model and that of the prepared text."""
+    """Return the TOML file of a run.
+
+    Args:
+        plan: The settings.
+        train: The files of the training text.
+        valid: The files of the validation text.
+        directories: The model directory and that of the preprocessed text.
+        findings: A description of the text for the first comment, one line each.
+    """
     environment = Environment(
         autoescape=False, undefined=StrictUndefined, trim_blocks=True, keep_trailing_newline=True
     )

@@ -24,6 +24,14 @@ def input_lines(
 ) -> list[Line]:
     """Return the sentences with their prefixes, fertilities and terms; see `Translator.translate`.
 
+    Args:
+        translator: The translator of the sentences.
+        texts: The sentences.
+        single: Whether the other arguments are values for a single sentence.
+        fertilities: Fertilities of the words.
+        prefix: Text that a translation must start with.
+        terms: Words and phrases that a translation must contain.
+
     Raises:
         UsageError: if an argument does not match the sentences, or the translator does not support it.
     """

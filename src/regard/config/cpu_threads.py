@@ -30,6 +30,9 @@ def configure_threads(env: MutableMapping[str, str] | None = None) -> None:
     """Set the number of OpenMP threads and their wait policy, unless the user has set them.
 
     This has no effect after torch has been imported.
+
+    Args:
+        env: The environment variables to set. Default: those of this process.
     """
     variables = os.environ if env is None else env
     if not any(variables.get(name) for name in WAIT_POLICY_VARIABLES):

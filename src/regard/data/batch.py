@@ -104,7 +104,12 @@ class Batch:
         return Batch(self.source.to(device), target, self.rows.to(device), *bounds, scored=scored)
 
     def with_targets(self, owners: Int[Tensor, "N"], targets: PaddedSequences) -> "Batch":
-        """Return N pairs of a source sentence of this batch and another target sentence."""
+        """Return N pairs of a source sentence of this batch and another target sentence.
+
+        Args:
+            owners: The row of the source sentence of each pair.
+            targets: The N target sentences.
+        """
         bounds = (
             None if bound is None else bound[owners] for bound in (self.upper_bounds, self.lower_bounds)
         )
@@ -193,11 +198,18 @@ class BatchConfig:
 def make_batches(
     source_lengths: TokenIds, target_lengths: TokenIds, config: BatchConfig, seed: int, epoch: int
 ) -> list[np.ndarray]:
-    """Return the row indices of each batch of an epoch, in an order that depends only on seed and epoch.
+    """Return the row indices of each batch of an epoch, in order.
 
     The rows are shuffled, then sorted by length within pools of `config.bucket_batches` batches to reduce
     padding. Then the batches are shuffled. Each row occurs once. A row that exceeds the batch size in tokens
     forms its own batch.
+
+    Args:
+        source_lengths: The length of each source sentence.
+        target_lengths: The length of each target sentence.
+        config: Size and unit of the batches.
+        seed: The seed of the run.
+        epoch: The number of the epoch. The order depends only on seed and epoch.
     """
     source = np.asarray(source_lengths, dtype=np.int64)
     target = np.asarray(target_lengths, dtype=np.int64)

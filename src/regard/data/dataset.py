@@ -262,6 +262,11 @@ def prepare_data(
     The data is preprocessed again only if the settings or the content of an input file have changed. The
     directory is written atomically.
 
+    Args:
+        config: Corpora, tokenizers, vocabularies.
+        output_dir: The output directory. Default: `config.cache_dir`.
+        progress: Called with the name of a stage, the number of processed pairs and the total number.
+
     Raises:
         ConfigError: if no output directory is given.
         UsageError: if an input is in the directory, which is replaced.

@@ -69,6 +69,12 @@ def preprocess(
 ) -> None:
     """Preprocess the corpora into `output_dir`, replacing earlier preprocessed data there.
 
+    Args:
+        config: Corpora, tokenizers, vocabularies.
+        output_dir: The output directory.
+        manifest: The entries `wanted` and `inputs` of the manifest.
+        progress: Called with the stage, the number of processed pairs and the total number of pairs.
+
     Raises:
         DataError: if an input is invalid or the output cannot be written. No partial output remains.
     """

@@ -218,7 +218,14 @@ class TextProcessor:
         rows: TokenIds,
         fertilities: Sequence[Fertilities | None] | None = None,
     ) -> Batch:
-        """Return a batch, with sinks and attention bounds if there is a budget; see `Batch.collate`."""
+        """Return sentences as a padded batch, with sinks and attention bounds if there is a budget.
+
+        Args:
+            sources: The ids of each source sentence.
+            targets: The ids of each target sentence, ending in `EOS`. None in translation.
+            rows: The index of each sentence.
+            fertilities: User-specified bounds per sentence; None entries use the budget.
+        """
         num_sinks = len(self.sink_tokens)
         sink_ids = np.full(num_sinks, SINK, dtype=np.int64)
         # Sinks follow the tokens, so that positions in the text are the same with and without sinks.

@@ -85,7 +85,14 @@ def user_fertilities(
     by_word: Mapping[str, tuple[float, float]],
     where: str,
 ) -> Bounds | None:
-    """Return the user-specified bounds on the attention to each token, if any; `by_word` overrides `bounds`.
+    """Return the user-specified bounds on the attention to each token, or None if there are none.
+
+    Args:
+        tokens: The sentence.
+        side: Text processing of the source.
+        bounds: Minimum and maximum of each token or word.
+        by_word: Minimum and maximum for words and each of their subword tokens, which override `bounds`.
+        where: File and line, for messages.
 
     Raises:
         DataError: if the number of bounds does not match the sentence.

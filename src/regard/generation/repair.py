@@ -155,6 +155,15 @@ def configure_translator(
 ) -> BaseTranslator:
     """Return a translator with the options of a translation, for Python, the command line and the server.
 
+    Args:
+        translator: The translator of a loaded model.
+        fertilities: Minimum and maximum attention for words.
+        sampling: See `TranslateOptions` for this and the following arguments.
+        mbr: Minimum Bayes risk decoding.
+        repair: The repair of omissions.
+        checker: The detector of coverage errors.
+        search: Search settings by name. None keeps a setting.
+
     Raises:
         UsageError: if the translator does not support an option, or the options contradict each other.
         ConfigError: if a search setting is invalid; names it.

@@ -353,7 +353,13 @@ def shift_right(tokens: Int[Tensor, "B T"]) -> Int[Tensor, "B T"]:
 def name_infeasible_sentence(
     batch: Batch, error: InfeasibleBoundsError, step: int | None = None
 ) -> InfeasibleBoundsError:
-    """Return the error with a message that names the sentence."""
+    """Return the error with a message that names the sentence.
+
+    Args:
+        batch: The batch in which the error occurred.
+        error: The error; its `row` is a row of the batch.
+        step: The time step of the error, counted from 0, or None if unknown.
+    """
     # `batch.rows` maps rows of the batch to the prepared text; messages count sentences from 1.
     sentence = int(batch.rows[error.row[0]]) + 1 if error.row else "?"
     place = "" if step is None else f", time step {step} (counted from 0)"

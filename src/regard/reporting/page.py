@@ -72,7 +72,13 @@ class SystemsCheck(Protocol):
     def load(
         self, companions: Any, num_threads: int
     ) -> Callable[[Sequence[SystemResults], Sequence[str]], PageCheck] | None:
-        """Return a function that finds errors in translations, with the companions of the first model."""
+        """Return the function that finds the errors of systems in the translations of source sentences.
+
+        Args:
+            companions: The `regard.api.systems.Companions` of the first model directory. None if there is
+                none, or no part may be trained.
+            num_threads: Number of threads. 0 uses all processors.
+        """
         ...
 
 

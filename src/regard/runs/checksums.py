@@ -44,6 +44,10 @@ def options_checksum(options: Mapping[str, Any]) -> str:
 def file_checksums(folder: Path, stated: Mapping[str, Any]) -> dict[str, str]:
     """Return the checksums of the files that the weights of a model directory depend on, by file name.
 
+    Args:
+        folder: The model directory. Its `text.json` contains the checksums of the vocabularies.
+        stated: The options that its config file states or will state.
+
     Raises:
         CheckpointError: if a file cannot be read.
     """

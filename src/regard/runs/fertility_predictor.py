@@ -126,7 +126,12 @@ class FertilityPredictor:
 
 
 def predictor_checksums(stated: Mapping[str, Any], vocabulary: Path) -> dict[str, str]:
-    """Return the checksums of the vocabulary and the sizes that a tagger's weights depend on."""
+    """Return the checksums of the vocabulary and the sizes that a tagger's weights depend on.
+
+    Args:
+        stated: The content of `predictor.json`, without defaults, as in `regard.runs.checksums`.
+        vocabulary: The file of the vocabulary.
+    """
     # `save` omits the checksum of the text and the seed, so that only the sizes are comparable.
     sizes = json.dumps([stated["tagger"], stated["num_classes"]], sort_keys=True)
     return {

@@ -199,7 +199,12 @@ def read_segments(corpus: CorpusConfig, log_level: int = logging.WARNING) -> Ite
 
 
 def read_file(path: Path | str, options: FileOptions, log_level: int = logging.WARNING) -> Iterator[Segment]:
-    """Yield the segments of a file with both sides (`-`: standard input), and log the numbers of skipped units.
+    """Yield the segments of a file with both sides, and log the number of skipped units.
+
+    Args:
+        path: The file, plain or compressed; `-` for standard input.
+        options: The format and the parts of the file. Default: the format of the suffix.
+        log_level: Level of the message about skipped units.
 
     Raises:
         DataError: if the file cannot be read, is not of this format or contains no pair.

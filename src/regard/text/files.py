@@ -128,6 +128,9 @@ _PARTIAL = re.compile(r"\.(.+)\.[0-9a-f]{8}\.partial", re.DOTALL)
 def partial_directory(target: Path) -> Iterator[Path]:
     """Yield the empty directory `new` of a partial directory, which is removed when the block ends.
 
+    Args:
+        target: The file or directory to create. Its parent must exist.
+
     Raises:
         OSError: if the directory cannot be created.
     """
@@ -258,6 +261,11 @@ def directory_lock(directory: Path) -> Iterator[None]:
 
 def check_replaceable(directory: Path, marker: str, content: str) -> None:
     """Check that writing a directory does not overwrite files of another kind.
+
+    Args:
+        directory: The directory to write.
+        marker: Name of a file by which an earlier directory of the same kind is recognized.
+        content: The kind of content, for the message.
 
     Raises:
         DataError: if the path is a file, or a directory that is not empty and does not contain `marker`.

@@ -127,6 +127,11 @@ def read_json(path: Path | str, model: type[_T], max_bytes: int = MAX_JSON_BYTES
 def read_expected_json(path: Path, model: type[_T], content: str) -> _T:
     """Read a JSON file, plain or compressed, that describes a directory or holds results.
 
+    Args:
+        path: The file.
+        model: The type of its content.
+        content: The expected content, for the message, such as `the description of an aligner`.
+
     Raises:
         DataError: if the file cannot be read or has other content.
     """
@@ -199,6 +204,12 @@ def verify_checksums(
     directory: Path, checksums: Mapping[str, str], required: Iterable[str], description: str
 ) -> None:
     """Compare files with the checksums in the description of their directory.
+
+    Args:
+        directory: The directory.
+        checksums: The checksums in the description.
+        required: Names of the files that will be read. Each must have a checksum.
+        description: File name of the description, for messages.
 
     Raises:
         DataError: if a file is missing, truncated, altered, without a checksum, or not a regular file of

@@ -77,7 +77,12 @@ class TextSurvey:
         )
 
     def warnings(self, num_train: int, num_valid: int) -> tuple[str, ...]:
-        """Return what may harm the translations, for a text that ends with its validation pairs."""
+        """Return a sentence for each property of the text that may harm the translations.
+
+        Args:
+            num_train: The number of training pairs. Pairs of this text after them are validation pairs.
+            num_valid: The number of validation pairs.
+        """
         shared = int(np.isin(self.hashes[num_train:], self.hashes[:num_train]).sum())
         longest = max(self.source.max_words, self.target.max_words)
         repeated = self.duplicates / max(1, self.pairs)

@@ -101,7 +101,16 @@ def banner(
     num_batches: int,
     output_dir: Path,
 ) -> list[str]:
-    """Return the lines that describe a run before its first step."""
+    """Return the lines that describe a run before its first step.
+
+    Args:
+        model: The model on its device.
+        data: The training and the validation split.
+        config: The options of training.
+        processes: The processes of the run.
+        num_batches: The number of batches of an epoch.
+        output_dir: The model directory.
+    """
     device = str(processes.device)
     if processes.device.type == "cuda":
         device = f"{device} ({torch.cuda.get_device_name(processes.device)})"

@@ -167,6 +167,14 @@ def train_predictor(
     Words that occur once are replaced by the unknown word, so that the tagger learns to predict its
     fertility.
 
+    Args:
+        output_dir: The directory; it is created if it does not exist.
+        training_data: The training sentences.
+        validation_data: The validation sentences, on which the best epoch is selected by F1.
+        config: The sizes of the tagger. Default: those of `TaggerConfig`.
+        training: The training options.
+        seed: The random seed of initialization, data order and dropout.
+
     Returns:
         The result of the run.
 

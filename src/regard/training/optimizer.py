@@ -216,6 +216,10 @@ class LRScheduler:
 def freeze_parameters(model: nn.Module, patterns: Iterable[str]) -> None:
     """Freeze the parameters whose names match a pattern.
 
+    Args:
+        model: The model; `requires_grad` of its matching parameters is set to False.
+        patterns: Patterns of parameter names, such as `encoder.*`.
+
     Raises:
         ConfigError: if a pattern matches no parameter, or all parameters would be frozen.
     """
@@ -298,6 +302,10 @@ def load_optimizer_state(
 
 def parameter_groups(model: TranslationModel, pretrained_factor: float) -> list[dict[str, Any]]:
     """Return the optimizer's parameter groups: new and pre-trained parameters, with their rate factors.
+
+    Args:
+        model: The model; parameters that do not require a gradient are omitted.
+        pretrained_factor: The factor of the learning rate of pre-trained parameters.
 
     Raises:
         ConfigError: if the factor is not 1, but no parameter is pre-trained.

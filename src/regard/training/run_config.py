@@ -74,6 +74,10 @@ def read_run_config(path: Path | str, overrides: Iterable[str] = ()) -> RunConfi
 
     The plugins that the file lists are imported.
 
+    Args:
+        path: The TOML file. For `NAME.toml` the default directories are `runs/NAME` and `prepared/NAME`.
+        overrides: Overrides of the form `a.b.c=value`.
+
     Raises:
         ConfigError: if the file or a setting is wrong; see `regard.config.read_config`.
         PluginError: if a plugin is missing or cannot be imported.
@@ -118,6 +122,10 @@ def resumed_config(stated: Mapping[str, Any], config: Mapping[str, Any]) -> dict
 
     Options that may change come from the new config. All others remain exactly as stated, so that their
     checksum is unchanged: an option that a later version added is not stated.
+
+    Args:
+        stated: The options that the config file of the run states.
+        config: The new config as plain dictionaries, whose other options have the same effective values.
     """
     # An option may change only if the old and the new term at its place in the list permit it.
     loss_options = resumable_loss_options(stated) & resumable_loss_options(config)

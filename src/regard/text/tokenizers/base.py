@@ -299,7 +299,13 @@ def check_joint_tokenizers(source: TokenizerConfig, target: TokenizerConfig) -> 
 def create_tokenizers(
     source: TokenizerConfig, target: TokenizerConfig, texts: tuple[Iterable[str], Iterable[str]]
 ) -> tuple[Tokenizer, Tokenizer]:
-    """Return tokenizers that can `pretokenize`, trained on raw text if they need it."""
+    """Return tokenizers that can `pretokenize`, trained on raw text if they need it.
+
+    Args:
+        source: Configuration of the source tokenizer.
+        target: Configuration of the target tokenizer.
+        texts: The training lines of each side, which are consumed only if needed.
+    """
     if getattr(source, "joint", False):
         # Trained once, on the text of both sides.
         first = TOKENIZERS.part_of(source).create(source, chain.from_iterable(texts), "source")
