@@ -71,6 +71,10 @@ def check_normalizer(function: Callable[..., Tensor], seed: int = 1) -> None:
     result of a row depends neither on other rows nor on masked positions; gradients are finite and zero at
     masked positions.
 
+    Args:
+        function: The function.
+        seed: The random seed of the scores.
+
     Raises:
         AssertionError: if a law does not hold; names it.
     """

@@ -71,7 +71,11 @@ class BayesConfig:
 
 
 class Sampler:
-    """A Gibbs sampler of the links of a text."""
+    """A Gibbs sampler of the links of a text.
+
+    Attributes:
+        state: The state of the sampler.
+    """
 
     def __init__(
         self,

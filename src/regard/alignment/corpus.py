@@ -29,7 +29,11 @@ TokenPairs = Iterable[Sequence[Sequence[str]]]
 
 @dataclass(frozen=True)
 class WordList:
-    """The words of one side, in the order of their numbers: `words[i]` has the number `i`."""
+    """The words of one side, in the order of their numbers.
+
+    Attributes:
+        words: `words[i]` is the word with number `i`.
+    """
 
     words: tuple[str, ...]
     _index: dict[str, int] = field(init=False, repr=False, compare=False)

@@ -97,8 +97,12 @@ class TranslationTable:
     def load(cls, arrays: dict[str, np.ndarray], sizes: tuple[int, int]) -> "TranslationTable":
         """Return a table from the arrays of a file, because compiled loops do not check their indices.
 
+        Args:
+            arrays: The arrays, which may include others.
+            sizes: Number of source words and of target words.
+
         Raises:
-            DataError: if the arrays do not fit `sizes`, the numbers of words. The message names the array.
+            DataError: if the arrays do not fit these numbers. The message names the array.
             KeyError: if an array is missing.
         """
         words, targets = sizes

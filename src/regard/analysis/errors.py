@@ -196,7 +196,12 @@ def analyze_errors(
 ) -> ErrorAnalysis:
     """Translate a text and find the errors of each translation (Malaviya et al. (2018), Section 5).
 
-    Without a linker, dropped words are not found. `lowercase` concerns repetitions.
+    Args:
+        system: The system, which returns one translation per line.
+        text: The text.
+        linker: The word aligner. Without one, dropped words are not found.
+        lowercase: Whether to ignore case when counting repetitions.
+        progress: Progress display.
 
     Raises:
         DataError: if all lines are too long.

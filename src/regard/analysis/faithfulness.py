@@ -122,6 +122,12 @@ def analyze_faithfulness(
 ) -> FaithfulnessAnalysis:
     """Remove the source token with the largest weight for each target token of the references.
 
+    Args:
+        systems: The models, which may be loaded while they are iterated over.
+        text: The text.
+        methods: The origins of the maps to compare.
+        progress: Progress display.
+
     Raises:
         UsageError: if there is no such map, or a model does not support it or has no attention.
         DataError: if no line has two source tokens and a target token.

@@ -40,7 +40,13 @@ def no_progress(items: Iterable[_T], name: str, total: int) -> Iterator[_T]:
 
 @dataclass(frozen=True)
 class System:
-    """A system that is analyzed: a model, an ensemble (several paths), or a file of translations."""
+    """A system that is analyzed: a model, an ensemble, or a file of translations.
+
+    Attributes:
+        name: Display name.
+        paths: The model directories, or the file.
+        translator: The translator, with its search settings.
+    """
 
     name: str
     paths: tuple[str, ...]
@@ -172,7 +178,12 @@ class Linker:
 
 
 def read_links(source: Any, name: str, parse: Callable[[str, str], _Parsed]) -> tuple[list[_Parsed], str]:
-    """Return the links of each pair of a file or a list, and their name for messages: `name` for a list.
+    """Return the links of each pair, and their name for messages.
+
+    Args:
+        source: A file, or the links of each pair, parsed or as lines.
+        name: Name of the argument. A file has its own name.
+        parse: Parses one line, given its name for messages.
 
     Raises:
         DataError: if the file cannot be read, or a line is not a list of links.

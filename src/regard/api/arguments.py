@@ -33,7 +33,11 @@ class NamedText:
 
     @classmethod
     def read(cls, source: Path | str | Iterable[Any], argument: str) -> Self:
-        """Return the lines of a file, or of a list of strings or of objects with a `text` (translations).
+        """Return the lines of a file, or a list of strings or of objects with a `text`, such as translations.
+
+        Args:
+            source: The file or the list.
+            argument: The name of a list. A file has its own name.
 
         Raises:
             DataError: if the file cannot be read.

@@ -82,7 +82,12 @@ MODEL_CLASSES = (
 
 
 def plan_run(survey: TextSurvey, num_train: int) -> RunPlan:
-    """Return the settings of a run with this number of training pairs."""
+    """Return the settings of a run.
+
+    Args:
+        survey: The survey of the text.
+        num_train: The number of training pairs.
+    """
     steps, plan = next((steps, plan) for pairs, steps, plan in MODEL_CLASSES if num_train <= pairs)
     sides = survey.source, survey.target
     rates = [CHARACTERS_PER_TOKEN.get(side.script, OTHER_CHARACTERS_PER_TOKEN) for side in sides]

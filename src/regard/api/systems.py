@@ -41,7 +41,11 @@ def single_model(model: Translator | Path | str | Iterable[Path | str]) -> dict[
 
 
 def name_models(models: Any, names: Sequence[str] | None = None) -> dict[str, Translator | list[Path]]:
-    """Return models by display name, by default that of the directory: loaded ones, or lists of one path.
+    """Return models by display name: loaded models, or lists with one directory or file each.
+
+    Args:
+        models: A directory, a file or a loaded model, or several of them.
+        names: The names. Default: the names of the directories and files.
 
     Raises:
         UsageError: if there is no model, or the names do not match the models.
@@ -125,7 +129,13 @@ def load_systems(
 
 @dataclass(frozen=True)
 class Companions:
-    """The aligner and other parts of a model directory that are trained on its text."""
+    """The aligner and other parts of a model directory that are trained on its text.
+
+    Attributes:
+        directory: The model directory.
+        num_threads: Number of threads. 0 uses all processors.
+        max_pairs: Maximum number of training pairs that are read.
+    """
 
     directory: Path
     num_threads: int = 0

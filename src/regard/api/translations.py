@@ -12,7 +12,11 @@ from regard.generation.translation import Translation
 
 @dataclass(frozen=True, repr=False)
 class Translations(SequenceResult[Translation]):
-    """The translations of several texts, in their order."""
+    """The translations of several texts, in their order.
+
+    Attributes:
+        sentences: The translation of each text.
+    """
 
     schema = "translations"
     sentences: tuple[Translation, ...]
@@ -28,7 +32,11 @@ class Translations(SequenceResult[Translation]):
 
 @dataclass(frozen=True, repr=False)
 class Scores(Translations):
-    """The scores of given translations, in their order. A pair that cannot be scored has an `error`."""
+    """The scores of given translations, in their order. A pair that cannot be scored has an `error`.
+
+    Attributes:
+        sentences: The given translations with their scores.
+    """
 
     schema = "scores"
 

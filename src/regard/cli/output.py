@@ -122,7 +122,11 @@ def write_rows(file: Output, rows: Iterable[Iterable[Any]]) -> None:
 
 
 def write_table(file: Output, rows: Sequence[Sequence[str]]) -> None:
-    """Write a table with a header: formatted to a terminal, else as tab-separated rows; see `write_rows`.
+    """Write a formatted table to a terminal, or tab-separated rows otherwise; see `write_rows`.
+
+    Args:
+        file: The output.
+        rows: The cells of each row. The first row is the header.
 
     Raises:
         DataError: If writing fails.
@@ -165,6 +169,10 @@ def write_lines(file: Output, lines: "Callable[[int | None], Iterable[Text]]") -
 def write_figures(directory: Path | None, figures: "Mapping[str, Figure]") -> None:
     """Write figures as SVG files to the directory of --figures-dir, if there is one, and print their names.
 
+    Args:
+        directory: The directory, which is created if it does not exist.
+        figures: Figures by file name, without its ending.
+
     Raises:
         DataError: If a file cannot be written.
         UsageError: If matplotlib is needed and not installed.
@@ -186,7 +194,13 @@ def write_figures(directory: Path | None, figures: "Mapping[str, Figure]") -> No
 
 
 def track(items: Iterable[_T], name: str, total: int | None) -> Iterator[_T]:
-    """Yield the items and show a progress bar; `total` is None if their number is not known."""
+    """Yield the items and show a progress bar.
+
+    Args:
+        items: The items.
+        name: Label of the bar.
+        total: Number of items. None if it is not known.
+    """
     from rich.console import Console
     from rich.progress import MofNCompleteColumn, Progress
 

@@ -182,6 +182,11 @@ def _with_tuples(value: Any) -> Any:
 def read_config(cls: type[C], path: Path | str, overrides: Iterable[str] = ()) -> C:
     """Read a TOML file, apply `key=value` overrides and validate the result.
 
+    Args:
+        cls: The configuration class.
+        path: The TOML file.
+        overrides: Overrides of the form `a.b.c=value`; see `apply_override`.
+
     Raises:
         ConfigError: if the file is missing or not TOML, or a key or value is wrong.
     """

@@ -45,7 +45,11 @@ class PaddedSequences:
 
     @classmethod
     def pad(cls, sentences: Sequence[TokenIds]) -> "PaddedSequences":
-        """Pad sentences to the same length."""
+        """Pad sentences to the same length.
+
+        Args:
+            sentences: The token ids of each sentence.
+        """
         # NumPy first: filling a tensor row by row is several times slower.
         lengths = np.array([len(sentence) for sentence in sentences], dtype=np.int64)
         tokens = np.full((len(sentences), int(lengths.max(initial=0))), PAD, dtype=np.int64)

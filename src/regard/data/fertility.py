@@ -222,6 +222,12 @@ class Budget:
 
         Each target token distributes one unit of attention, so the upper bounds must sum to at least 1.
 
+        Args:
+            ids: The token ids, without sinks.
+            user_bounds: The bounds.
+            num_sinks: Number of sinks after the sentence.
+            where: File and line, for messages.
+
         Raises:
             DataError: if the upper bounds sum to less than 1.
         """

@@ -103,7 +103,13 @@ class SplitLinks:
     def target_distributions(
         self, rows: Sequence[int] | np.ndarray, target_length: int, source_length: int
     ) -> Float[Tensor, "B T S"]:
-        """Return for each target token a uniform distribution over its linked source tokens, or zeros."""
+        """Return for each target token a uniform distribution over its linked source tokens, or zeros.
+
+        Args:
+            rows: The rows of the batch.
+            target_length: T, the padded target length.
+            source_length: S, the padded source length.
+        """
         distributions = np.zeros((len(rows), target_length, source_length), dtype=np.float32)
         for index, row in enumerate(rows):
             links = self.pairs[self.offsets[row] : self.offsets[row + 1]]
@@ -125,6 +131,9 @@ class WordTokens:
     unit of the tokenizer belongs to the word that contains its first character. If the tokenizer changes
     characters (Unicode normalization, bytes), its own word marks are used if they give the same number of
     words.
+
+    Attributes:
+        side: The text processing of the language.
     """
 
     side: TextSide

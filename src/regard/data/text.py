@@ -170,7 +170,12 @@ class TextProcessor:
         return total.hexdigest()
 
     def vocabulary_difference(self, other: "TextProcessor", name: str) -> str | None:
-        """Return which vocabulary differs from that of another model, or None if both are equal."""
+        """Return which vocabulary differs from that of another model, or None if both are equal.
+
+        Args:
+            other: The text processing of the other model.
+            name: Name of the other model, for the message.
+        """
         for side in ("target", "source"):
             vocabulary, its = getattr(self, side).vocabulary, getattr(other, side).vocabulary
             if vocabulary != its:

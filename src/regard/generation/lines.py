@@ -44,7 +44,14 @@ def enumerate_lines(
     terms: Iterable[str] | None = None,
     names: tuple[str, str, str] = ("the prefixes", "the fertilities", "the terms"),
 ) -> Iterator[Line]:
-    """Yield numbered lines with their prefixes, fertilities and required terms (separated by tabs).
+    """Yield numbered lines with their prefixes, fertilities and required terms.
+
+    Args:
+        lines: The lines.
+        prefixes: One prefix per line.
+        fertilities: One line of fertilities per line; see `parse_fertilities`.
+        terms: One line of terms per line, separated by tabs.
+        names: Origins of prefixes, fertilities and terms, for messages.
 
     Raises:
         DataError: if the numbers of lines differ, or a line is not one of fertilities.

@@ -46,7 +46,11 @@ def entropy(weights: Float[np.ndarray, "*N S"]) -> Float[np.ndarray, "*N"]:
 
 
 def coverage(words: Float[np.ndarray, "V W"]) -> float:
-    """Return the share of a source sentence that is attended to. Each word counts at most 1."""
+    """Return the share of a source sentence that is attended to. Each word counts at most 1.
+
+    Args:
+        words: Attention of each target word to each source word.
+    """
     if not words.shape[1]:
         raise DataError("the coverage of a sentence without words is not defined")
     return float(np.minimum(words.sum(axis=0, dtype=np.float64), 1.0).mean())
@@ -188,7 +192,12 @@ def summarize(
     alignment: AlignmentScore | None = None,
     width: float = 0.2,
 ) -> AttentionStatistics:
-    """Compute the attention statistics of a text from those of its sentences; bins of entropy have a `width`.
+    """Compute the attention statistics of a text from those of its sentences.
+
+    Args:
+        sentences: Statistics of its sentences.
+        alignment: Scores of the links against gold links.
+        width: Bin width of the histogram of entropies, in nats.
 
     Raises:
         DataError: if there is no sentence.

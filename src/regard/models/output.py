@@ -100,7 +100,15 @@ def score_tokens(
     mean_log_probs: bool,
     scored: Bool[Tensor, "N K"] | None = None,
 ) -> tuple[Float[Tensor, "N K"], Float[Tensor, "N K"]]:
-    """Return log p(y | context k), 0 for contexts that are not `scored`, and its mean over the vocabulary."""
+    """Return log p(y | context k), and its mean over the vocabulary if requested.
+
+    Args:
+        hidden: The input of the output layer.
+        output: The output layer.
+        targets: y.
+        mean_log_probs: Whether to compute the mean.
+        scored: The contexts to score; the others get zeros. None means all.
+    """
     count = hidden.shape[1]
     weight, bias = output
     chosen, repeated = hidden.flatten(0, 1).to(weight.dtype), targets.repeat_interleave(count)

@@ -71,6 +71,10 @@ class ModelFormat(Protocol):
     def load_text(self, directory: Path, config: Any) -> TextProcessor:
         """Return the tokenizers of a directory, and log a warning if some of its settings are ignored.
 
+        Args:
+            directory: The directory.
+            config: The description of `describe_model`, possibly with overrides.
+
         Raises:
             DataError: if the directory has no tokenizer.
             ConfigError: if an override names another tokenizer.

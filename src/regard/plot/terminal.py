@@ -30,7 +30,11 @@ _LABEL_CELLS = 20
 
 @dataclass(frozen=True)
 class TerminalMap:
-    """An attention map for `rich.console.Console.print`."""
+    """An attention map for `rich.console.Console.print`.
+
+    Attributes:
+        grid: The weights and their labels.
+    """
 
     grid: LabeledMaps
 
@@ -53,6 +57,11 @@ def terminal_map(
     weights: Float[np.ndarray, "T S"], source: Sequence[str], target: Sequence[str]
 ) -> TerminalMap:
     """Return an attention map for a terminal, an object for `rich.console.Console.print`.
+
+    Args:
+        weights: The map.
+        source: Source words, one per column.
+        target: Target words, one per row.
 
     Raises:
         DataError: if the shapes of weights and words do not match.

@@ -87,6 +87,12 @@ def collect_system(
     """Translate a text with a system, and compute its attention under forced decoding of the references.
 
     A system that does not support forced decoding has attention only for its own translations, if at all.
+
+    Args:
+        system: The system, which returns one translation per line.
+        pairs: The lines and their references.
+        progress: Progress display.
+        lowercase: Whether to ignore case when counting repetitions.
     """
     name, translator = system.name, system.translator
     lines = enumerate_lines(source for source, _ in pairs)

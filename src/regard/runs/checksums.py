@@ -72,6 +72,10 @@ def file_checksums(folder: Path, stated: Mapping[str, Any]) -> dict[str, str]:
 def check_model_files(file: Path, directory: Path) -> None:
     """Check that a model directory has the config and the vocabularies that its weights were trained with.
 
+    Args:
+        file: The weight file.
+        directory: The model directory that contains it.
+
     Raises:
         CheckpointError: if a file has changed, is missing or was added; the message names it.
     """
@@ -81,6 +85,12 @@ def check_model_files(file: Path, directory: Path) -> None:
 
 def compare_checksums(recorded: Any, file: Path, folder: Path, checksums: Mapping[str, str]) -> None:
     """Check that recorded checksums equal those of the files in a directory.
+
+    Args:
+        recorded: The recorded checksums, by file name.
+        file: The file that contains them, for messages.
+        folder: The directory of the files.
+        checksums: The checksums of the files, by file name.
 
     Raises:
         CheckpointError: if they differ; the message names the first such file.
@@ -103,6 +113,12 @@ def write_weights(
     folder: Path, config: Mapping[str, Any], weights: Mapping[str, Tensor], metadata: Mapping[str, Any]
 ) -> None:
     """Write the weights of a model directory that already contains its vocabularies.
+
+    Args:
+        folder: The model directory.
+        config: The options that its config file states or will state.
+        weights: The weights by name.
+        metadata: Further metadata of the weights, serializable as JSON.
 
     Raises:
         CheckpointError: if a file is missing or cannot be written.

@@ -128,6 +128,10 @@ def listed_plugins(data: Mapping[str, Any]) -> list[str]:
 def write_config(config: ModelDescription | Mapping[str, Any], model_dir: Path) -> None:
     """Write the config into a model directory, after a line with the version of regard.
 
+    Args:
+        config: The config, or the options to state in the file.
+        model_dir: The model directory.
+
     Raises:
         DataError: if the file cannot be written.
     """

@@ -32,6 +32,11 @@ METADATA_KEY = "regard"
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, Any]) -> None:
     """Write tensors with metadata.
 
+    Args:
+        path: The file; its directory exists.
+        tensors: The tensors by name.
+        metadata: The metadata, serializable as JSON.
+
     Raises:
         CheckpointError: if the file cannot be written, for example because the disk is full; an existing file
             is unchanged.
@@ -111,7 +116,12 @@ def write_array(path: Path, array: np.ndarray) -> None:
 
 
 def read_array(path: Path, dtype: str, *shape: int | None) -> np.ndarray:
-    """Read an array that `write_array` wrote; a dimension of None in `shape` allows any size.
+    """Read an array that `write_array` wrote.
+
+    Args:
+        path: The file.
+        dtype: The expected NumPy dtype.
+        *shape: The expected dimensions; None allows any size.
 
     Raises:
         DataError: if the file is missing, truncated or altered, or belongs to another text; the message names

@@ -39,6 +39,11 @@ def named_weights(model: nn.Module) -> dict[str, Tensor]:
 def copy_weights(model: nn.Module, weights: Mapping[str, Tensor], source: str) -> None:
     """Copy weights into a model.
 
+    Args:
+        model: The model.
+        weights: The weights by name, as `named_weights` returns them.
+        source: The source of the weights, for messages.
+
     Raises:
         CheckpointError: if a name is missing or unknown, or a shape or dtype differs; the message names the
             parameter.
@@ -65,6 +70,11 @@ def copy_weights(model: nn.Module, weights: Mapping[str, Tensor], source: str) -
 
 def init_from(model: nn.Module, weights: Mapping[str, Tensor], source: str) -> list[str]:
     """Initialize a model with the weights of a model that may have other attention mechanisms.
+
+    Args:
+        model: The model to initialize.
+        weights: The weights of the other model by name.
+        source: The source of the weights, for messages.
 
     Returns:
         The names of the attention parameters that are missing in the weights and keep their values.
@@ -161,6 +171,9 @@ def average_weights(paths: Sequence[Path | str]) -> dict[str, Tensor]:
     """Return the mean of the weights of several models or checkpoints.
 
     The files are loaded one after the other, and their weights are summed in float64.
+
+    Args:
+        paths: At least one model directory or weight file.
 
     Raises:
         CheckpointError: if a file cannot be read, or its names or shapes differ from those of the first file.

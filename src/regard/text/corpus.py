@@ -133,6 +133,10 @@ def decode_lines(file: IO[bytes], name: str) -> Iterator[str]:
     A line that is too long is replaced by an empty line, so that later lines keep their numbers, and a
     warning is logged. This limits the memory.
 
+    Args:
+        file: The file.
+        name: The file name, for messages.
+
     Raises:
         DataError: if the file cannot be read, is damaged or not UTF-8. The message gives file, line and byte.
     """

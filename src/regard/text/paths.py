@@ -26,6 +26,11 @@ def check_outputs(
     Two paths are the same if they lead to the same file, also through links. The files of a directory that is
     an input are inputs, too, except pages, pictures and text that an earlier command wrote there.
 
+    Args:
+        inputs: The files and directories that are read.
+        files: The files that are written.
+        directories: The directories that are written or replaced as a whole.
+
     Raises:
         UsageError: if an output does; names both paths.
     """

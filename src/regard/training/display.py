@@ -188,7 +188,13 @@ class ProgressDisplay:
             _log.info("%s", line)
 
     def advance(self, step: StepStatistics, progress: TrainingProgress, num_batches: int) -> None:
-        """Show a step."""
+        """Show a step.
+
+        Args:
+            step: The statistics of the step.
+            progress: The counters of the run, with this step.
+            num_batches: The number of batches of the epoch.
+        """
         # The loss of a skipped step may be NaN.
         if not self.enabled or not step.applied:
             return

@@ -68,6 +68,13 @@ def validate(
     """Return the loss of a model on a split, with the batches distributed over the processes.
 
     It is the mean negative log-likelihood per target token, EOS included, in nats, without label smoothing.
+
+    Args:
+        model: The model; it is in evaluation mode during the call.
+        data: The split.
+        batch_config: The batch size; the loss does not depend on it.
+        precision: The precision of matrix multiplications.
+        processes: The processes of the run.
     """
     was_training = model.training
     model.eval()

@@ -71,7 +71,12 @@ PREDICTOR_TRAINING = TrainingConfig(
 
 @dataclass(frozen=True)
 class TaggedSentences:
-    """Sentences and the fertilities of their words; values below 1 are replaced by 1."""
+    """Sentences and the fertilities of their words.
+
+    Attributes:
+        sentences: The words of each sentence.
+        fertilities: The fertility of each word; values below 1 are replaced by 1.
+    """
 
     sentences: Sequence[Sequence[str]]
     fertilities: Sequence[Sequence[int]]
@@ -99,6 +104,10 @@ class TaggedExamples:
     """Training or validation examples with words as sources and fertilities as targets.
 
     Empty sentences are skipped.
+
+    Args:
+        tagged: The sentences.
+        vocabulary: The vocabulary of words.
     """
 
     def __init__(self, tagged: TaggedSentences, vocabulary: Vocabulary) -> None:
@@ -244,6 +253,11 @@ def _digest(*texts: TaggedSentences) -> str:
 
 def add_fertilities(prepared: PreparedData, config: FertilityConfig | None, fingerprint: str) -> PreparedData:
     """Return the prepared text with the fertility of each source token as an upper bound on its attention.
+
+    Args:
+        prepared: The prepared text.
+        config: The fertility strategy, or None for no bounds.
+        fingerprint: The fingerprint of the text.
 
     Raises:
         DataError: if one side of a sentence pair is empty, or a cached file is damaged.

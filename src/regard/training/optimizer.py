@@ -162,6 +162,9 @@ class LRScheduler:
 
     The trainer calls `factor` before every step, `on_validation` after every validation and `on_epoch_end`
     after every epoch.
+
+    Args:
+        config: The kind of the schedule and its options.
     """
 
     def __init__(self, config: ScheduleConfig) -> None:
@@ -240,7 +243,12 @@ def freeze_parameters(model: nn.Module, patterns: Iterable[str]) -> None:
 def build_optimizer(
     config: OptimizerConfig, parameters: Iterable[Tensor] | Iterable[dict[str, Any]]
 ) -> torch.optim.Optimizer:
-    """Return the optimizer that a config describes."""
+    """Return the optimizer that a config describes.
+
+    Args:
+        config: The options of the optimizer.
+        parameters: The trained parameters, or parameter groups.
+    """
     match config:
         case AdamConfig():
             # Without weight decay, AdamW is identical to Adam.
@@ -267,7 +275,12 @@ def clip_gradients(parameters: Iterable[Tensor], max_norm: float, norm: float) -
 
 
 def optimizer_state_tensors(optimizer: torch.optim.Optimizer, names: list[str]) -> dict[str, Tensor]:
-    """Return the tensors of the state, under keys PARAMETER/KIND; `names` are in the optimizer's order."""
+    """Return the tensors of the optimizer's state, under keys of the form `PARAMETER/KIND`.
+
+    Args:
+        optimizer: An optimizer of parameters in the order of `names`.
+        names: The names of the parameters.
+    """
     # Names replace PyTorch's numbers, so that a run with other trained parameters is detected.
     state = optimizer.state_dict()["state"]
     return {

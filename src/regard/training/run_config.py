@@ -111,7 +111,11 @@ def _is_resumable(key: str, loss_options: Collection[str]) -> bool:
 
 
 def fixed_options_checksum(stated: Mapping[str, Any]) -> str:
-    """Return the SHA-256 checksum of the options of a run that must not change when it is resumed."""
+    """Return the SHA-256 checksum of the options of a run that must not change when it is resumed.
+
+    Args:
+        stated: The options that the config file states.
+    """
     loss_options = resumable_loss_options(stated)
     fixed = {k: v for k, v in option_values(stated).items() if not _is_resumable(k, loss_options)}
     return options_checksum(fixed)
@@ -149,7 +153,12 @@ def resumed_config(stated: Mapping[str, Any], config: Mapping[str, Any]) -> dict
 
 
 def config_differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Return one line for each option that must not differ but does, sorted by the path of the option."""
+    """Return one line for each option that must not differ but does, sorted by the path of the option.
+
+    Args:
+        before: The config of the existing run as plain dictionaries.
+        now: The new config.
+    """
     loss_options = resumable_loss_options(before) & resumable_loss_options(now)
     return [
         f"{key}: {old} in the existing run, {new} now"

@@ -98,7 +98,13 @@ class FileContent:
 
 @dataclass(frozen=True)
 class FileFormat:
-    """A reader, suffixes of its files in lower case, and the fields of `FileOptions` that it uses."""
+    """A registered format.
+
+    Attributes:
+        read: The function that yields the segments.
+        suffixes: Suffixes of file names, in lower case.
+        options: Names of the fields of `FileOptions` that it uses.
+    """
 
     read: Callable[[FileContent], Iterator[Segment]]
     suffixes: tuple[str, ...]

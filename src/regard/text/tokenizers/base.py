@@ -319,7 +319,12 @@ def create_tokenizers(
 def learn_tokenizers(
     tokenizers: tuple[Tokenizer, Tokenizer], counts: tuple[Mapping[str, int], Mapping[str, int]]
 ) -> tuple[Tokenizer, Tokenizer]:
-    """Return tokenizers that can also `segment`, trained on unit counts if they need it."""
+    """Return tokenizers that can also `segment`, trained on unit counts if they need it.
+
+    Args:
+        tokenizers: The source and the target tokenizer of `create_tokenizers`.
+        counts: The frequency of each unit in the training text of each side.
+    """
     source, target = tokenizers
     if getattr(source.config, "joint", False):
         # A joint model sees each word as often as both sides together.

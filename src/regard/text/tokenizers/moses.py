@@ -131,6 +131,11 @@ def convert_format(line: str, text_format: TextFormat, in_vocabulary: Callable[[
     the vocabulary is never changed: `Mr.`, `don't`, also if other marks touch it: `(C++),`. A line that
     contains a full stop, a comma or another punctuation mark as a separate word is tokenized, and none of
     its words is split.
+
+    Args:
+        line: The line, plain or tokenized, in any case.
+        text_format: The format of the training text.
+        in_vocabulary: Returns whether a word is in the vocabulary.
     """
     if text_format.lowercase:
         line = _WORD.sub(lambda word: word[0] if in_vocabulary(word[0]) else word[0].lower(), line)

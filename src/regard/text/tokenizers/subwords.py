@@ -181,7 +181,11 @@ def _library() -> Any:
 
 @register_tokenizer("wordpiece", WordPieceConfig)
 class WordPieceTokenizer(_WordSplitter):
-    """A tokenizer that splits Moses tokens, or white space separated words, into WordPiece tokens."""
+    """A tokenizer that splits Moses tokens, or white space separated words, into WordPiece tokens.
+
+    Attributes:
+        tokens: The learned tokens.
+    """
 
     extension = "wordpiece"
     word_start = re.compile(f"(?!{_WORDPIECE_MARK}.)")

@@ -136,7 +136,14 @@ def join_rows(batch: Batch, parts: Sequence[TermBatch]) -> Batch:
 def split_outcome(
     outcome: ForwardOutput, joint: Batch, batch: Batch, parts: Sequence[TermBatch]
 ) -> tuple[ForwardOutput, list[TermBatch]]:
-    """Return the outcome of the sentences, and the parts of the terms with the outcomes of their rows."""
+    """Return the outcome of the sentences, and the parts of the terms with the outcomes of their rows.
+
+    Args:
+        outcome: The result of teacher forcing for all rows.
+        joint: All rows; see `join_rows`.
+        batch: The sentences.
+        parts: The parts of the terms.
+    """
     # Without further rows, `join_rows` returned the batch itself, and there is no row to cut off.
     if joint is batch:
         return outcome, [*parts]
@@ -177,6 +184,9 @@ LossConfig = Annotated[PartConfig, LOSSES]
 
 def resumable_loss_options(config: Mapping[str, Any]) -> frozenset[str]:
     """Return the options of a run's loss terms that may change when it is resumed.
+
+    Args:
+        config: The config of the run as plain dictionaries.
 
     Returns:
         Keys of the form `training.losses[0].links`.

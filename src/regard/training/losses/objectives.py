@@ -126,7 +126,12 @@ OBJECTIVES: dict[Objective, Callable[[ForwardOutput, float], Loss]] = {
 
 
 def compute_returns(tokens: Int[Tensor, "B T"], reference: PaddedSequences) -> Float[Tensor, "B T"]:
-    """Return the returns G_t of predicted tokens y' as float32, zero at padding."""
+    """Return the returns G_t as float32, zero at padding.
+
+    Args:
+        tokens: y', of the same lengths as the references.
+        reference: The reference y.
+    """
     predicted, wanted, lengths = (x.cpu().numpy() for x in (tokens, reference.tokens, reference.lengths))
     scores = torch.from_numpy(prefix_bleu(predicted, lengths, wanted, lengths, EOS, UNK)).to(
         tokens.device, torch.float32
@@ -138,7 +143,13 @@ def compute_returns(tokens: Int[Tensor, "B T"], reference: PaddedSequences) -> F
 
 
 def add_advantage(outcome: ForwardOutput, reference: PaddedSequences, reward: Reward) -> ForwardOutput:
-    """Return the outcome of a training batch with the advantage of the sampled attention."""
+    """Return the outcome of a training batch with the advantage of the sampled attention.
+
+    Args:
+        outcome: The result of teacher forcing, with the top-scoring tokens.
+        reference: The target sentences.
+        reward: The options of the reward: its weight and its baseline.
+    """
     assert outcome.top_tokens is not None
     returns = compute_returns(outcome.top_tokens, reference)
     if reward.batch_baseline:

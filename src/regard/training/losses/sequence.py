@@ -88,7 +88,14 @@ class SequenceLossConfig:
 def generate_candidates(
     model: TranslationModel, batch: Batch, config: SequenceLossConfig, seed: int
 ) -> list[list[Hypothesis]]:
-    """Return `config.num_candidates` candidates per sentence; the best one may be repeated."""
+    """Return `config.num_candidates` candidates per sentence; the best one may be repeated.
+
+    Args:
+        model: The model; it is in evaluation mode during the call.
+        batch: The sentences.
+        config: The number of candidates and their source.
+        seed: The random seed of the samples.
+    """
     search = GenerationConfig(
         beam_size=config.num_candidates,
         num_return=config.num_candidates,
