@@ -130,15 +130,15 @@ def sentences(random_sentences: Callable[..., list[list[int]]]) -> list[list[int
     return random_sentences(4, 1, 9, 3, 4)
 
 
-def _batch(sentences: list[list[int]], extra: int = 0) -> PaddedSequences:
-    source = collate(sentences, None, range(len(sentences))).source
-    return PaddedSequences(torch.nn.functional.pad(source.tokens, (0, extra)), source.lengths)
-
-
 @pytest.fixture
 def batch() -> Callable[..., PaddedSequences]:
     """Return a function that makes a batch of sentences, with `extra` additional padding columns."""
-    return _batch
+
+    def pad(sentences: list[list[int]], extra: int = 0) -> PaddedSequences:
+        source = collate(sentences, None, range(len(sentences))).source
+        return PaddedSequences(nn.functional.pad(source.tokens, (0, extra)), source.lengths)
+
+    return pad
 
 
 def score_all_translations(model, source: list[int], vocab_size: int, longest: int, scorer) -> list:

@@ -34,9 +34,8 @@ def test_translations_scores_and_forced_decoding_show_the_same_map(build, method
     one = translator(build(seed=3), method)
     for result in one.translate(enumerate_lines(["a b c", "d"])):
         for found in result.nbest:
-            expected = expected_map(
-                one.model, method, result.source, TEXT.target.vocabulary.to_ids(found.tokens)
-            )
+            ids = TEXT.target.vocabulary.to_ids(found.tokens)
+            expected = expected_map(one.model, method, result.source, ids)
             ((layer,), pair) = found.attention, (result.source, found.text)
             np.testing.assert_allclose(layer[:, 0], expected, atol=1e-3)
             np.testing.assert_allclose(found.attention_map, expected[:-1], atol=1e-3)
@@ -50,10 +49,9 @@ def test_translations_scores_and_forced_decoding_show_the_same_map(build, method
 def test_map_changes_neither_translations_nor_scores(build, method):
     model = build(seed=3, attention={"kind": "posterior"})
     plain, shown = translator(model), translator(model, method)
-    lines = [source for source, _ in PAIRS]
-    for one, other in zip(
-        plain.translate(enumerate_lines(lines)), shown.translate(enumerate_lines(lines)), strict=True
-    ):
+    sources = [source for source, _ in PAIRS]
+    results = (each.translate(enumerate_lines(sources)) for each in (plain, shown))
+    for one, other in zip(*results, strict=True):
         assert [x.text for x in one.nbest] == [x.text for x in other.nbest]
         assert [x.score for x in one.nbest] == [x.score for x in other.nbest]
     for one, other in zip(plain.score(PAIRS), shown.score(PAIRS), strict=True):

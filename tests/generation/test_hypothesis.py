@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from regard.config import from_dict
+from generation.conftest import config
 from regard.data.batch import Batch, collate
 from regard.generation.beam import beam_search
-from regard.generation.config import GenerationConfig, Sampling
+from regard.generation.config import Sampling
 from regard.generation.forced import force_decode
 from regard.generation.hypothesis import HypothesisScorer, SearchTrace
 from regard.generation.sampling import sample
@@ -18,18 +18,10 @@ from regard.text.vocabulary import EOS, SINK
 STEPS, ROWS = 30, 6
 
 
-def config(
-    weight: float = 0.7, epsilon: float = 0.1, rescore_only: bool = True, **options
-) -> GenerationConfig:
-    penalty = {"weight": weight, "epsilon": epsilon, "rescore_only": rescore_only}
-    limits = {"max_length_ratio": 1.0, "max_length_offset": 4, "length_penalty": 0.6}
-    return from_dict(GenerationConfig, {**limits, "coverage_penalty": penalty, **options})
-
-
-def expected_score(hypothesis, num_words: int, weight: float = 0.7, epsilon: float = 0.1) -> float:
+def expected_score(hypothesis, num_words: int, weight: float = 0.7) -> float:
     """Return the score by Wu et al. (2016), Eq. 14, of a hypothesis for `num_words` source tokens."""
     received = hypothesis.attention[-1].mean(axis=1).sum(axis=0)[:num_words]
-    penalty = weight * sum(math.log(max(epsilon, min(1.0, float(a)))) for a in received)
+    penalty = weight * sum(math.log(max(0.1, min(1.0, float(a)))) for a in received)
     return hypothesis.log_probability / ((5 + len(hypothesis.tokens) + 1) / 6) ** 0.6 + penalty
 
 
@@ -44,7 +36,8 @@ def test_penalty_is_the_log_of_clamped_coverage_of_unmasked_tokens():
 
 @pytest.mark.parametrize(("weight", "rescore_only"), [(0.0, True), (0.7, True), (0.7, False)])
 def test_scores_equal_the_formula_and_forced_decoding(model, batch, sentences, weight, rescore_only):
-    search = config(weight, rescore_only=rescore_only, beam_size=4, num_return=4)
+    penalty = {"weight": weight, "epsilon": 0.1, "rescore_only": rescore_only}
+    search = config(beam_size=4, num_return=4, length_penalty=0.6, coverage_penalty=penalty)
     for sentence, found in zip(sentences, beam_search(model, batch(sentences, 2), search), strict=True):
         pairs = collate([sentence] * len(found), [[*h.tokens, EOS] for h in found], range(len(found)))
         expected = force_decode(model, pairs, HypothesisScorer.from_config(search))
@@ -63,7 +56,9 @@ def test_scores_equal_the_formula_and_forced_decoding(model, batch, sentences, w
 
 
 def test_sink_is_not_penalized_in_search_and_sampling(build, batch, sentences):
-    model, search = build(attention={"normalizer": "sparsemax"}), config(beam_size=3, num_return=3)
+    model = build(attention={"normalizer": "sparsemax"})
+    penalty = {"weight": 0.7, "epsilon": 0.1}
+    search = config(beam_size=3, num_return=3, length_penalty=0.6, coverage_penalty=penalty)
     source = batch([[*sentence, SINK] for sentence in sentences])
     samples = sample(model, Batch(source, None, torch.arange(len(sentences))), search, Sampling())
     for results in (beam_search(model, source, search), samples):

@@ -21,19 +21,15 @@ def search(**options) -> GenerationConfig:
     return config(beam_size=3, **options)
 
 
-def lines(texts=LINES):
-    return enumerate_lines(texts)
-
-
 def test_results_do_not_depend_on_blocks_and_batches(build):
     model = build()
-    found = list(NeuralTranslator(model, TEXT, search(min_length=1)).translate(lines()))
+    found = list(NeuralTranslator(model, TEXT, search(min_length=1)).translate(enumerate_lines(LINES)))
     expected = [result.text for result in found]
     assert [bool(text) for text in expected] == [bool(line.strip()) for line in LINES]
     assert [bool(result.nbest) for result in found] == [bool(line.strip()) for line in LINES]
     for block, sentences, tokens in [(1, 32, 4096), (3, 2, 4096), (100, 32, 6)]:
         options = search(min_length=1, buffer_lines=block, batch_size=sentences, max_batch_tokens=tokens)
-        results = list(NeuralTranslator(model, TEXT, options).translate(lines()))
+        results = list(NeuralTranslator(model, TEXT, options).translate(enumerate_lines(LINES)))
         assert [r.text for r in results] == expected
         assert [r.source for r in results] == LINES
 
@@ -46,7 +42,7 @@ def test_at_most_two_blocks_of_lines_are_read(build):
             read.append(i)
             yield "a b"
 
-    results = NeuralTranslator(build(), TEXT, search(buffer_lines=5)).translate(lines(endless()))
+    results = NeuralTranslator(build(), TEXT, search(buffer_lines=5)).translate(enumerate_lines(endless()))
     for _ in range(7):
         next(results)
     assert len(read) <= 10
@@ -56,7 +52,7 @@ def test_overlong_lines_are_skipped_with_a_warning(build, caplog):
     texts = ["a b", "a " * 100_000, "z" * 10_000_000, "a b"]
     with caplog.at_level(logging.WARNING):
         options = search(min_length=1, max_source_length=50)
-        results = list(NeuralTranslator(build(), TEXT, options).translate(lines(texts)))
+        results = list(NeuralTranslator(build(), TEXT, options).translate(enumerate_lines(texts)))
     assert [r.text == "" for r in results] == [False, True, True, False]
     assert results[0].text == results[3].text
     assert ["line 2" in m for m in caplog.messages] == [True, False]
@@ -67,7 +63,7 @@ def test_all_learned_positions_are_usable():
     """The end symbol needs a position in the target but not in the source."""
     model = build_transformer(position_encoding={"kind": "learned", "max_length": 5})
     translator = NeuralTranslator(model, TEXT, search(min_length=1))
-    results = list(translator.translate(lines(["a b c d e", "a b c d e f"])))
+    results = list(translator.translate(enumerate_lines(["a b c d e", "a b c d e f"])))
     assert [result.error for result in results] == [None, "the line has 6 tokens; the maximum is 5"]
     assert 0 < len(results[0].tokens) <= 4
     pairs = [("a b c d e", "A B C D"), ("a", "A B C D E"), ("a b c d e f", "A")]
@@ -77,7 +73,7 @@ def test_all_learned_positions_are_usable():
 def test_results_have_tokens_scores_attention_and_links(build):
     options = search(num_return=2)
     for sampling in (None, Sampling()):
-        for result in NeuralTranslator(build(), TEXT, options, sampling).translate(lines()):
+        for result in NeuralTranslator(build(), TEXT, options, sampling).translate(enumerate_lines(LINES)):
             for translation in result.nbest:
                 steps, words = len(translation.tokens), len(result.source_tokens)
                 assert translation.attention[0].shape == (steps + 1, 1, words)
@@ -89,9 +85,8 @@ def test_results_have_tokens_scores_attention_and_links(build):
 
 def test_unknown_token_is_replaced_by_the_attended_source_word():
     links = frozenset({(2, 0), (0, 1), (2, 2)})
-    replaced = replace_unk_tokens(
-        [False, True, True, True], ["A", "<unk>", "<unk>", "<unk>"], links, ["x", "y", "z"], TEXT
-    )
+    is_unknown, tokens = [False, True, True, True], ["A", "<unk>", "<unk>", "<unk>"]
+    replaced = replace_unk_tokens(is_unknown, tokens, links, ["x", "y", "z"], TEXT)
     assert replaced == ["A", "x", "z", "<unk>"]
 
 
@@ -116,7 +111,9 @@ def test_batches_contain_every_line_once_within_their_limits():
 
 def test_scoring_returns_the_scores_of_search(build, caplog):
     model = build()
-    results = list(NeuralTranslator(model, TEXT, search(length_penalty=0.6)).translate(lines()))
+    results = list(
+        NeuralTranslator(model, TEXT, search(length_penalty=0.6)).translate(enumerate_lines(LINES))
+    )
     pairs = [(r.source, r.text) for r in results]
     with caplog.at_level(logging.WARNING):
         options = search(length_penalty=0.6, buffer_lines=3)

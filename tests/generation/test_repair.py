@@ -43,11 +43,6 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def bounded(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return save_model(tmp_path_factory.mktemp("models") / "bounded", fertility=2.0)
-
-
-@pytest.fixture(scope="module")
 def checker(tmp_path_factory: pytest.TempPathFactory) -> Path:
     random = np.random.default_rng(0)
     words = [tuple(random.choice(list("abcdefg"), random.integers(2, 7))) for _ in range(200)]
@@ -68,8 +63,8 @@ def repairing(translator: BaseTranslator, **options) -> BaseTranslator:
     return configure_translator(translator, repair=Repair(**options), checker=UpperCase())
 
 
-def test_repair_lowers_the_expected_errors_within_the_allowed_loss(bounded) -> None:
-    model = regard.load(bounded)
+def test_repair_lowers_the_expected_errors_within_the_allowed_loss(tmp_path) -> None:
+    model = regard.load(save_model(tmp_path / "bounded", fertility=2.0))
     before = model.backend.translate_block(lines())
     after = repairing(model.backend, max_loss=5).translate_block(lines())
     assert any(new.repair.changed for new in after)

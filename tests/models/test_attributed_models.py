@@ -14,7 +14,8 @@ from regard.generation.attribution import attribute, to_map
 from regard.generation.config import AlignmentConfig
 from regard.text.vocabulary import EOS
 
-KINDS = ["gradient", "leave_one_out"]
+GRADIENT, LEAVE_ONE_OUT = AlignmentConfig(map="gradient"), AlignmentConfig(map="leave_one_out")
+METHODS = [GRADIENT, LEAVE_ONE_OUT]
 SMOOTH = [
     "luong",
     "postr-joint",
@@ -28,10 +29,6 @@ SMOOTH = [
 """Models without kinks and selections, at which derivatives and differences disagree."""
 
 
-def settings(kind: str) -> AlignmentConfig:
-    return AlignmentConfig(map=kind)
-
-
 def log_likelihood(model, pairs: Batch, scale: torch.Tensor) -> torch.Tensor:
     with torch.no_grad():
         return model(replace(pairs, source=replace(pairs.source, embedding_scale=scale))).log_likelihood
@@ -40,7 +37,7 @@ def log_likelihood(model, pairs: Batch, scale: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize("name", SMOOTH)
 def test_gradients_equal_finite_differences(name: str) -> None:
     model, pairs, size = MODELS[name]().eval(), batch(), 1e-6
-    found = attribute(model, pairs, settings("gradient"))
+    found = attribute(model, pairs, GRADIENT)
     ones = torch.ones(pairs.source.tokens.shape, dtype=torch.float64)
     for place in range(ones.shape[1]):
         moved = torch.zeros_like(ones)
@@ -54,7 +51,7 @@ def test_gradients_equal_finite_differences(name: str) -> None:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_leaving_out_a_token_equals_scoring_without_it(family: str) -> None:
     model, pairs = build(FAMILIES[family]()).eval(), batch()
-    found = attribute(model, pairs, settings("leave_one_out"))
+    found = attribute(model, pairs, LEAVE_ONE_OUT)
     for row in range(len(pairs)):
         source = pairs.source.tokens[row, : pairs.source.lengths[row]].tolist()
         target = pairs.target.tokens[row, : pairs.target.lengths[row]].tolist()
@@ -68,27 +65,26 @@ def test_leaving_out_a_token_equals_scoring_without_it(family: str) -> None:
     assert not found[2, 2:].any() and not found[2, :, 1:].any()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.map)
 @pytest.mark.parametrize("family", FAMILIES)
-def test_attributions_do_not_depend_on_the_batch(family: str, kind: str) -> None:
+def test_attributions_do_not_depend_on_the_batch(family: str, method: AlignmentConfig) -> None:
     model, pairs = build(FAMILIES[family]()).eval(), batch()
-    together = attribute(model, pairs, settings(kind))
-    for row, (steps, positions) in enumerate(
-        zip(pairs.target.lengths.tolist(), pairs.source.lengths.tolist(), strict=True)
-    ):
+    together = attribute(model, pairs, method)
+    for row in range(len(pairs)):
+        steps, positions = int(pairs.target.lengths[row]), int(pairs.source.lengths[row])
         source, target = pairs.source.tokens[row, :positions], pairs.target.tokens[row, :steps]
         alone = collate([source.tolist()], [target.tolist()], [0])
-        found = attribute(model, alone, settings(kind))[0]
+        found = attribute(model, alone, method)[0]
         torch.testing.assert_close(together[row, :steps, :positions], found, atol=1e-12, rtol=0)
         assert not together[row, steps:].any() and not together[row, :, positions:].any()
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_attribution_leaves_the_model_as_it_was(kind: str) -> None:
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.map)
+def test_attribution_leaves_the_model_as_it_was(method: AlignmentConfig) -> None:
     model = build(config(dropout=0.5)).train()
     model.output_bias.requires_grad_(False)
     trained = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
-    found = [attribute(model, batch(), settings(kind)) for _ in range(2)]
+    found = [attribute(model, batch(), method) for _ in range(2)]
     torch.testing.assert_close(*found)  # no dropout
     assert model.training
     assert trained == {name for name, parameter in model.named_parameters() if parameter.requires_grad}
@@ -104,8 +100,8 @@ def test_fertilities_of_the_other_tokens_must_suffice() -> None:
     model = build(config(attention=ConstrainedAttentionConfig())).eval()
     tight = np.array([1.2, 1.2, 1.2], dtype=np.float32)
     pairs = collate([[5, 6, 7]], [[5, 6, 7, EOS]], [0], [tight])
-    assert attribute(model, pairs, settings("gradient")).abs().max() > 0
+    assert attribute(model, pairs, GRADIENT).abs().max() > 0
     with pytest.raises(UsageError, match="without one of its tokens"):
-        attribute(model, pairs, settings("leave_one_out"))
+        attribute(model, pairs, LEAVE_ONE_OUT)
     loose = collate([[5, 6, 7]], [[5, EOS]], [0], [bounds(3)])
-    assert attribute(model, loose, settings("leave_one_out")).abs().max() > 0
+    assert attribute(model, loose, LEAVE_ONE_OUT).abs().max() > 0
