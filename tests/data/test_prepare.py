@@ -56,10 +56,8 @@ def test_sampling_weights_set_the_frequency_of_a_corpus(tmp_path, data):
     assert set(counts[30:]) == {1}
     assert split.epoch_rows(1, 0).tolist() == split.epoch_rows(1, 0).tolist()
     assert split.epoch_rows(1, 0).tolist() != split.epoch_rows(1, 1).tolist()
-    assert (
-        np.bincount(np.concatenate(split.batches(BatchConfig(batch_size=4), 1, 0)), minlength=35).tolist()
-        == counts.tolist()
-    )
+    rows = np.concatenate(split.batches(BatchConfig(batch_size=4), 1, 0))
+    assert np.bincount(rows, minlength=35).tolist() == counts.tolist()
 
 
 def test_source_prefix_precedes_every_sentence_of_its_corpus(tmp_path, data):
@@ -96,10 +94,8 @@ def test_empty_and_long_training_pairs_are_dropped_and_counted(tmp_path, data, c
     with caplog.at_level(logging.WARNING):
         split = prepare_data(configure(data, max_length=7, **both("moses"))).split("train")
     assert len(split) < 8 and (split.source_lengths <= 7).all() and (split.target_lengths <= 8).all()
-    assert (
-        "2 dropped with an empty side" in caplog.text
-        and f"{8 - len(split)} with more than 7 tokens" in caplog.text
-    )
+    assert "2 dropped with an empty side" in caplog.text
+    assert f"{8 - len(split)} with more than 7 tokens" in caplog.text
     assert [int(split.location(row).rpartition(" ")[2]) for row in range(len(split))] == sorted(
         i + 1 for i in range(10) if i not in (2, 4, 7, 9) and len(sources[i].split()) + 1 <= 7
     )

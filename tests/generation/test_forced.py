@@ -90,15 +90,12 @@ def test_translation_and_scoring_return_the_same_attention_as_analysis(build, ch
         lines = zip(result.nbest, forced(model, pairs), scored, strict=True)
         for one, expected, score in lines:
             assert expected.error is None and score.error is None
+            prior, posterior = expected.attention[0], expected.posterior_attention[0]
             for found in (one, score):
-                np.testing.assert_allclose(found.attention[0], expected.attention[0], atol=1e-6)
-                np.testing.assert_allclose(
-                    found.posterior_attention[0], expected.posterior_attention[0], atol=1e-6
-                )
+                np.testing.assert_allclose(found.attention[0], prior, atol=1e-6)
+                np.testing.assert_allclose(found.posterior_attention[0], posterior, atol=1e-6)
                 assert bool(found.posteriors) == has_posterior
-            np.testing.assert_allclose(one.attention_map, expected.posterior_attention[0][:-1, 0], atol=1e-6)
+            np.testing.assert_allclose(one.attention_map, posterior[:-1, 0], atol=1e-6)
             assert one.links == score.links
-            num_different += not np.allclose(
-                expected.attention[0], expected.posterior_attention[0], atol=1e-5
-            )
+            num_different += not np.allclose(prior, posterior, atol=1e-5)
     assert bool(num_different) == has_posterior

@@ -53,15 +53,10 @@ def test_teacher_forcing_equals_stepwise_decoding(name) -> None:
 
 @every
 def test_distributions_are_float32_and_normalized_under_autocast(name) -> None:
-    """Probabilities are float32 and sum to the total weight of the contexts.
-
-    This weight is below 1 if the tail is dropped.
-    """
+    """Probabilities sum to the total weight of the contexts, which is below 1 if the tail is dropped."""
     model, data = MODELS[name]().float().eval(), batch()
     with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
-        memories, state = model.begin(
-            data.source, None if data.upper_bounds is None else data.upper_bounds.float()
-        )
+        memories, state = model.begin(data.source, data.upper_bounds.float())
         prediction = model.step(torch.full((3,), BOS), memories, state)
     found, weights = prediction.log_probs, prediction.attention_steps[-1].log_weights
     assert found.dtype == torch.float32
@@ -104,11 +99,8 @@ def test_score_is_batch_invariant(name) -> None:
     together = model(data)
     for i in range(3):
         s, t = int(data.source.lengths[i]), int(data.target.lengths[i])
-        alone = model(
-            collate(
-                [data.source.tokens[i, :s].tolist()], [data.target.tokens[i, :t].tolist()], [i], [bounds(s)]
-            )
-        )
+        source, target = data.source.tokens[i, :s].tolist(), data.target.tokens[i, :t].tolist()
+        alone = model(collate([source], [target], [i], [bounds(s)]))
         torch.testing.assert_close(together.log_likelihood[i : i + 1, :t], alone.log_likelihood)
         for among, weights in zip(together.cross_attentions, alone.cross_attentions, strict=True):
             torch.testing.assert_close(among[i : i + 1, :t, :, :s], weights)
@@ -118,11 +110,11 @@ def test_score_is_batch_invariant(name) -> None:
 def test_padding_does_not_consume_fertility(name) -> None:
     """Without a sink, a short sentence has enough fertility for its own steps, but not for a longer one's."""
     model = MODELS[name]().train()
-    pairs = [([5], [6, EOS], 2.0), ([5, 6, 7], [8, 6, 7, 5, 6, EOS], 2.0)]
+    pairs = [([5], [6, EOS]), ([5, 6, 7], [8, 6, 7, 5, 6, EOS])]
 
     def losses(chosen: list[int]) -> torch.Tensor:
-        sources, targets, limits = zip(*(pairs[i] for i in chosen), strict=True)
-        upper = [np.full(len(ids), value, np.float32) for ids, value in zip(sources, limits, strict=True)]
+        sources, targets = zip(*(pairs[i] for i in chosen), strict=True)
+        upper = [np.full(len(ids), 2, np.float32) for ids in sources]
         return -model(collate(sources, targets, chosen, upper)).log_likelihood.sum(1)
 
     together, alone = losses([0, 1]), losses([0])

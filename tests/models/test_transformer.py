@@ -36,9 +36,8 @@ def test_layers_match_pytorch(norm, heads) -> None:
                 torch.cat([source.query_proj.weight.t(), source.key_value_proj.weight.t()])
             )
             theirs.multihead_attn.out_proj.weight.copy_(source.out_proj.weight.t())
-            _copy_rest(
-                ours.feed_forward, theirs, (ours.around_attention, ours.around_source, ours.around_feed)
-            )
+            around = ours.around_attention, ours.around_source, ours.around_feed
+            _copy_rest(ours.feed_forward, theirs, around)
         source = model._embed(model.source_embedding, model.source_positions, data.source.tokens)
         shifted = torch.cat([torch.full((3, 1), BOS), data.target.tokens[:, :-1]], 1)
         target = model._embed(model.target_embedding, model.target_positions, shifted)
