@@ -40,7 +40,6 @@ def test_two_processes_have_the_losses_of_one_and_resume(pairs, settings, tiny_m
             optimizer={"kind": "sgd", "learning_rate": 0.5},
             validation={"every_steps": 8},
             max_steps=steps,
-            max_epochs=0,
         )
 
     train, valid = pairs(19), pairs(7, seed=9)
@@ -62,7 +61,7 @@ def test_two_processes_have_the_losses_of_one_and_resume(pairs, settings, tiny_m
 
 @pytest.mark.slow
 def test_parameters_without_gradients_do_not_block_processes(pairs, settings, tmp_path: Path) -> None:
-    config = settings(batch_size=8, validation={"every_steps": 4}, max_steps=4, max_epochs=0)
+    config = settings(batch_size=8, validation={"every_steps": 4}, max_steps=4)
     side = {"num_layers": 1, "hidden_size": 8}
     task = {
         "train": pairs(32).sources,

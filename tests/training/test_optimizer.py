@@ -56,9 +56,8 @@ def test_restored_state_resumes_exactly(config) -> None:
     optimizers = [build_optimizer(config, uninterrupted), build_optimizer(config, resumed)]
     for step in range(6):
         if step == 3:
-            saved = {
-                name: value.clone() for name, value in optimizer_state_tensors(optimizers[1], names).items()
-            }
+            tensors = optimizer_state_tensors(optimizers[1], names)
+            saved = {name: value.clone() for name, value in tensors.items()}
             optimizers[1] = build_optimizer(config, resumed)
             load_optimizer_state(optimizers[1], names, saved)
         for parameters, optimizer in zip((uninterrupted, resumed), optimizers, strict=True):

@@ -175,13 +175,8 @@ def data():
 @pytest.mark.parametrize("candidates", ["sample", "beam"])
 def test_number_of_candidates_and_seed_are_respected(candidates) -> None:
     config = SequenceLossConfig(candidates=candidates, num_candidates=3)
-    first, again, other = (
-        [
-            [hypothesis.tokens for hypothesis in group]
-            for group in generate_candidates(model(), data(), config, seed)
-        ]
-        for seed in (7, 7, 8)
-    )
+    results = (generate_candidates(model(), data(), config, seed) for seed in (7, 7, 8))
+    first, again, other = ([[h.tokens for h in group] for group in groups] for groups in results)
     assert [len(group) for group in first] == [3, 3]
     assert first == again
     if candidates == "sample":
@@ -203,11 +198,6 @@ def test_references_and_candidates_share_a_batch() -> None:
         torch.testing.assert_close(part.outcome.log_likelihood, one(part.rows).log_likelihood)
 
 
-def state_of(one: TranslationModel, config: TrainingConfig) -> TrainingState:
-    optimizer = build_optimizer(config.optimizer, list(one.parameters()))
-    return TrainingState(one, optimizer, LRScheduler(config.lr_scheduler), TrainingProgress())
-
-
 class _One:
     """A training set of one batch."""
 
@@ -217,16 +207,22 @@ class _One:
         return data()
 
 
+def train_step(one: TranslationModel, loss: SequenceLossConfig) -> TrainStep:
+    config = TrainingConfig()
+    optimizer = build_optimizer(config.optimizer, list(one.parameters()))
+    state = TrainingState(one, optimizer, LRScheduler(config.lr_scheduler), TrainingProgress())
+    return TrainStep(state, _One(), config, SINGLE_PROCESS, 1, [SequenceLoss(loss)])
+
+
 @pytest.mark.parametrize("attention", [None, ConstrainedAttentionConfig(), HardAttentionConfig()])
 @pytest.mark.parametrize("options", [{}, {"method": "reinforce", "reward": "shaped"}, {"candidates": "beam"}])
 def test_a_step_changes_the_model(attention, options) -> None:
     results = {}
     for own in (1.0, 0.4):
-        one, config = model(attention), TrainingConfig()
+        one = model(attention)
         before = [p.detach().clone() for p in one.parameters()]
-        sequence = SequenceLossConfig(num_candidates=3, likelihood_weight=own, **options)
-        step = TrainStep(state_of(one, config), _One(), config, SINGLE_PROCESS, 1, [SequenceLoss(sequence)])
-        figures = step([np.array([0, 1])])
+        loss = SequenceLossConfig(num_candidates=3, likelihood_weight=own, **options)
+        figures = train_step(one, loss)([np.array([0, 1])])
         assert figures.applied
         assert any(not torch.equal(a, b) for a, b in zip(before, one.parameters(), strict=True))
         results[own] = figures
@@ -248,8 +244,5 @@ def test_inconsistent_options_are_rejected(options, message) -> None:
 
 
 def test_attention_conditioned_on_the_reference_is_rejected() -> None:
-    one, config = model(VariationalAttentionConfig()), TrainingConfig()
     with pytest.raises(ConfigError, match="conditioned on the reference"):
-        TrainStep(
-            state_of(one, config), _One(), config, SINGLE_PROCESS, 1, [SequenceLoss(SequenceLossConfig())]
-        )
+        train_step(model(VariationalAttentionConfig()), SequenceLossConfig())

@@ -64,7 +64,7 @@ def test_interrupted_and_resumed_run_is_bitwise_equal(
         "logging": {"every_steps": 3},
     }
     validation = {} if schedule["kind"] == "exponential" else {"validation": {"every_steps": 4}}
-    config = settings(**shared, **validation, max_steps=11, max_epochs=0, checkpoint={"every_steps": 1})
+    config = settings(**shared, **validation, max_steps=11, checkpoint={"every_steps": 1})
     uninterrupted = trainer(config, count=36, at=tmp_path / "whole")
     uninterrupted.run()
     resumed_dir = tmp_path / "cut"
@@ -123,7 +123,7 @@ def test_loss_per_sentence_equals_loss_per_token_at_a_higher_rate(step_weights, 
 
 
 def test_recorded_loss_is_the_mean_over_tokens(trainer, settings, pairs, tiny_model, run_dir: Path) -> None:
-    config = settings(batch_size=40, max_steps=1, max_epochs=0, validation={"every_steps": 1})
+    config = settings(batch_size=40, max_steps=1, validation={"every_steps": 1})
     trainer(config, dropout=0.0).run()
     model, data = tiny_model(), pairs(40)
     with torch.no_grad():
@@ -144,11 +144,8 @@ def test_validation_does_not_depend_on_the_batch(pairs, tiny_model) -> None:
 
 def test_best_model_is_saved_and_patience_stops_training(trainer, settings, run_dir: Path) -> None:
     scores = iter([10.0, 30.0, 20.0, 25.0, 99.0])
-    config = settings(
-        validation={"every_steps": 2, "metric": "bleu", "early_stopping_patience": 2},
-        max_steps=50,
-        max_epochs=0,
-    )
+    validation = {"every_steps": 2, "metric": "bleu", "early_stopping_patience": 2}
+    config = settings(validation=validation, max_steps=50)
     result = trainer(config, translation_metric=lambda model: next(scores)).run()
     assert result.reason == "2 validations without improvement"
     assert (result.progress.step, result.progress.best_score, result.progress.best_step) == (8, 30.0, 4)
@@ -168,7 +165,7 @@ def test_finished_runs_are_not_changed(trainer, settings, run_dir: Path) -> None
 
 
 def test_training_stops_after_the_minutes(trainer, settings) -> None:
-    result = trainer(settings(max_epochs=0, max_minutes=1e-6)).run()
+    result = trainer(settings(max_minutes=1e-6)).run()
     assert (result.reason, result.progress.step) == ("1e-06 minutes", 1)
     assert result.progress.best_score is not None
 
@@ -186,7 +183,7 @@ def _make_loss_nan(trainer: Trainer, steps: set[int]) -> None:
 
 
 def test_nonfinite_loss_skips_the_step(trainer, settings, run_dir: Path) -> None:
-    run = trainer(settings(max_steps=3, max_epochs=0))
+    run = trainer(settings(max_steps=3))
     _make_loss_nan(run, {2})
     before: dict[str, torch.Tensor] = {}
     count = run._count
@@ -207,7 +204,7 @@ def test_nonfinite_loss_skips_the_step(trainer, settings, run_dir: Path) -> None
 
 def test_huge_learning_rate_is_an_error_and_saves_no_model(trainer, settings, run_dir: Path) -> None:
     # The first step is applied; the later ones are skipped, but fewer than ten until the run ends.
-    config = settings(optimizer={"kind": "adam", "learning_rate": 1e38}, max_steps=5, max_epochs=0)
+    config = settings(optimizer={"kind": "adam", "learning_rate": 1e38}, max_steps=5)
     for _ in range(2):  # the second run resumes if there is a checkpoint
         with pytest.raises(TrainingDivergedError, match=r"validation loss after step 5 is (nan|inf)"):
             trainer(config).run()
@@ -218,27 +215,25 @@ def test_huge_learning_rate_is_an_error_and_saves_no_model(trainer, settings, ru
 def test_nonfinite_validation_loss_keeps_the_best_model(
     trainer, settings, run_dir: Path, monkeypatch
 ) -> None:
-    run = trainer(settings(validation={"every_steps": 2}, max_steps=8, max_epochs=0))
+    run = trainer(settings(validation={"every_steps": 2}, max_steps=8))
     scores = iter([2.0, math.nan])
     monkeypatch.setattr("regard.training.trainer.validate", lambda *_: next(scores))
-    with pytest.raises(
-        TrainingDivergedError, match=r"after step 4 is nan\. The best model, of step 2, is kept"
-    ):
+    message = r"after step 4 is nan\. The best model, of step 2, is kept"
+    with pytest.raises(TrainingDivergedError, match=message):
         run.run()
     assert read_metadata(run_dir / "model.safetensors")["step"] == 2
     assert read_metadata(state_file(run_dir))["progress"]["step"] == 2
 
 
 def test_run_without_an_applied_step_is_an_error(trainer, settings) -> None:
-    run = trainer(settings(max_steps=4, max_epochs=0))
+    run = trainer(settings(max_steps=4))
     _make_loss_nan(run, {1, 2, 3, 4})
     with pytest.raises(TrainingDivergedError, match="not finite in any of 4 steps"):
         run.run()
 
 
 def test_skipped_steps_do_not_overwrite_good_checkpoints(trainer, settings, run_dir: Path) -> None:
-    stop, validation = {"max_steps": 50, "max_epochs": 0}, {"every_steps": 1000}
-    run = trainer(settings(**stop, validation=validation, checkpoint={"every_steps": 1}))
+    run = trainer(settings(max_steps=50, validation={"every_steps": 1000}, checkpoint={"every_steps": 1}))
     _make_loss_nan(run, set(range(3, 60)))
     with pytest.raises(TrainingDivergedError, match=r"step 12\. .* lower training\.optimizer\.learning_rate"):
         run.run()
@@ -302,7 +297,7 @@ def test_bfloat16_trains_float32_parameters(trainer, settings) -> None:
 
 def test_tensorboard_events_are_written(trainer, settings, run_dir: Path) -> None:
     pytest.importorskip("tensorboard")
-    trainer(settings(logging={"every_steps": 4, "tensorboard": True}, max_steps=4, max_epochs=0)).run()
+    trainer(settings(logging={"every_steps": 4, "tensorboard": True}, max_steps=4)).run()
     assert list((run_dir / "tensorboard").glob("events.*"))
 
 
@@ -321,11 +316,10 @@ def test_callbacks_follow_the_run(trainer, settings, run_dir: Path) -> None:
             self.events.append(("checkpoint", read_metadata(path)["progress"]["step"]))
 
     recorder = Recorder()
-    config = settings(max_steps=4, max_epochs=0, validation={"every_steps": 2})
+    config = settings(max_steps=4, validation={"every_steps": 2})
     trainer(config, callbacks=[recorder, Callback()]).run()
     scores = [line["perplexity"] for line in read_metrics(run_dir) if line["kind"] == "validation"]
     expected: list[tuple] = []
     for step, score in zip((2, 4), scores, strict=True):
-        expected += [("step", step - 1), ("step", step), ("validation", step, score)]
-        expected += [("checkpoint", step)]
+        expected += [("step", step - 1), ("step", step), ("validation", step, score), ("checkpoint", step)]
     assert recorder.events == expected

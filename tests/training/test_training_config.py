@@ -13,9 +13,8 @@ def test_run_without_a_stopping_criterion_is_rejected() -> None:
 
 
 def test_unknown_metric_is_one_message_with_all_names() -> None:
-    with pytest.raises(
-        ConfigError, match=r"^config: validation.metric: expected 'perplexity' or 'bleu' or .*'$"
-    ):
+    message = r"^config: validation.metric: expected 'perplexity' or 'bleu' or .*'$"
+    with pytest.raises(ConfigError, match=message):
         from_dict(TrainingConfig, {"validation": {"metric": "blue"}})
     with pytest.raises(ConfigError, match="'drop' needs word links"):
         from_dict(TrainingConfig, {"validation": {"metric": "drop"}})
