@@ -112,9 +112,8 @@ def test_word_links_apply_to_each_of_their_subword_tokens(tmp_path: Path) -> Non
     third = 1 / 3
     word = [0, third, third, third, 0, 0, 0]
     torch.testing.assert_close(first, torch.tensor([[0, 0, 0, 0, 0, 0, 1], word, word, [0] * 7]))
-    torch.testing.assert_close(
-        distributions(found, [1])[0, :3], torch.tensor([[0, 0, third, third, third]] * 3)
-    )
+    second = distributions(found, [1])[0, :3]
+    torch.testing.assert_close(second, torch.tensor([[0, 0, third, third, third]] * 3))
     text["links"] = ["0-1 3-0", "1-0"]
     with pytest.raises(DataError, match="line 1: link 3-0, but the pair has 3 source and 2 target words"):
         prepared_links(tmp_path, text, source_tokenizer=bpe, target_tokenizer=bpe)

@@ -22,12 +22,9 @@ def pair():
     config = SentencePieceConfig(vocab_size=290)
     source = SentencePieceTokenizer.create(config, ["ein Haus", "zwei Häuser"] * 4, "source")
     target = BytePairTokenizer(BytePairConfig(num_merges=10)).learn({"house": 4, "houses": 4})
-    return TextProcessor(
-        TextSide(
-            source, Vocabulary.build(dict.fromkeys(source.inventory, 1), required_tokens=["<bt>"]), ("<bt>",)
-        ),
-        TextSide(target, Vocabulary.build(dict.fromkeys(target.encode("one two house houses"), 1))),
-    )
+    prefixed = Vocabulary.build(dict.fromkeys(source.inventory, 1), required_tokens=["<bt>"])
+    plain = Vocabulary.build(dict.fromkeys(target.encode("one two house houses"), 1))
+    return TextProcessor(TextSide(source, prefixed, ("<bt>",)), TextSide(target, plain))
 
 
 def test_decoding_omits_special_symbols_but_shows_unknown_words(words):
@@ -40,10 +37,8 @@ def test_saving_and_loading_changes_nothing(pair, tmp_path):
     again = TextProcessor.load(tmp_path)
     assert again.source.encode("<bt> zwei Haus") == pair.source.encode("<bt> zwei Haus")
     assert again.target.decode(again.target.encode("two houses")) == "two houses"
-    assert (again.source.vocabulary, again.target.vocabulary) == (
-        pair.source.vocabulary,
-        pair.target.vocabulary,
-    )
+    assert again.source.vocabulary == pair.source.vocabulary
+    assert again.target.vocabulary == pair.target.vocabulary
     assert again.source.source_prefixes == ("<bt>",)
 
 

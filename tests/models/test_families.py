@@ -86,12 +86,8 @@ def test_bfloat16_approximates_float32(family) -> None:
 @every_family
 def test_exhausted_fertility_in_training_raises_with_the_sentence(family) -> None:
     model = build(FAMILIES[family](attention=ConstrainedAttentionConfig())).train()
-    short = collate(
-        [[5, 6], [5]],
-        [[5, 6, EOS], [6, 7, EOS]],
-        [40, 41],
-        [np.full(2, 9, np.float32), np.ones(1, np.float32)],
-    )
+    upper = [np.full(2, 9, np.float32), np.ones(1, np.float32)]
+    short = collate([[5, 6], [5]], [[5, 6, EOS], [6, 7, EOS]], [40, 41], upper)
     # A recurrent decoder runs step by step, so its error names the step too.
     where = ", time step 1" if family == "rnn" else ""
     with pytest.raises(InfeasibleBoundsError, match=f"sentence 42 of the prepared text{where}"):

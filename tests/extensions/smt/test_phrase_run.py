@@ -136,9 +136,8 @@ def test_interrupted_run_starts_again_with_the_same_result(
 def test_batch_equals_single(directory: Path) -> None:
     lines = (directory / "test.de").read_text().splitlines()[:6]
     model = regard.load(directory / "model")
-    assert [result.text for result in model.translate(lines)] == [
-        model.translate(line).text for line in lines
-    ]
+    together = [result.text for result in model.translate(lines)]
+    assert together == [model.translate(line).text for line in lines]
 
 
 @pytest.mark.parametrize(
