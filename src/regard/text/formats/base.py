@@ -16,7 +16,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Annotated, Any
+
+from pydantic import Field
 
 from regard.config import configclass, option
 from regard.config.registry import NamedRegistry
@@ -50,7 +52,7 @@ class FileOptions:
         help="Format of a file that holds both sides: tsv, csv, jsonl, po, xliff, tmx, or one of a plugin. "
         "Default: that of the suffix, before a suffix of compression.",
     )
-    columns: tuple[int | str, ...] = option(
+    columns: tuple[Annotated[int, Field(le=1_000)] | str, ...] = option(
         default=(),
         help="Columns of a TSV or CSV file: numbers, counted from 1, or names of the header in its first "
         "line. The last one is the target. The others are the source, joined with tabs. Default: the columns "
