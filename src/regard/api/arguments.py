@@ -80,7 +80,7 @@ def check_texts(texts: Iterable[Any], name: str) -> list[str]:
     return list(iterate_texts(list(texts), name))
 
 
-def read_segments(
+def open_segments(
     first: TextSource,
     second: TextSource | None = None,
     names: tuple[str, str] = ("sources", "targets"),
@@ -132,8 +132,8 @@ def read_parallel(
     names: tuple[str, str] = ("sources", "targets"),
     options: FileOptions | None = None,
 ) -> tuple[NamedText, NamedText]:
-    """Return two texts with the same number of lines; see `read_segments`."""
-    segments = list(read_segments(first, second, names, options))
+    """Return two texts with the same number of lines; see `open_segments`."""
+    segments = list(open_segments(first, second, names, options))
     source_file, target_file = file_name(first), file_name(first if second is None else second)
     return (
         NamedText(source_file or names[0], source_file, [segment.source for segment in segments]),

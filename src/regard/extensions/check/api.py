@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from regard.api.arguments import TextSource, check_texts, read_parallel, read_segments
+from regard.api.arguments import TextSource, check_texts, read_parallel, open_segments
 from regard.errors import UsageError
 from regard.extensions.check.base import DETECTORS, ERRORS, Detector, WordPair, build_detector, split_pairs
 from regard.extensions.check.detectors import apply_note, find_note
@@ -158,7 +158,7 @@ def check(
         DataError: if a file cannot be read, or the numbers of lines differ.
         UsageError: if there is no such detector, or an input that it needs is missing; names the remedy.
     """
-    segments = list(read_segments(sources, translations, ("sources", "translations"), file_options))
+    segments = list(open_segments(sources, translations, ("sources", "translations"), file_options))
     built = prepare_detector(
         detector, checker, training, training_file, save_checker, num_threads, on_message
     )

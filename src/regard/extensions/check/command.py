@@ -184,7 +184,7 @@ def _check_stream(call: ApiCall) -> None:
         DataError: if the input is not of the format.
         UsageError: if a flag needs the whole text.
     """
-    from regard.api.arguments import read_segments
+    from regard.api.arguments import open_segments
     from regard.extensions.check.api import check_blocks, prepare_detector
 
     flags = call.options.pop("output", {})
@@ -199,7 +199,7 @@ def _check_stream(call: ApiCall) -> None:
         )
     detector = prepare_detector(**values, on_message=print_message)
     with open_output(None) as file:
-        for sentence in check_blocks(read_segments("-", options=options), detector):
+        for sentence in check_blocks(open_segments("-", options=options), detector):
             if as_json is not None:
                 file.write(json.dumps(sentence.to_data(), ensure_ascii=False) + "\n")
             else:

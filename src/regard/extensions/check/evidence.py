@@ -22,7 +22,7 @@ from regard.alignment import Corpus, TrainingSetup, WordAligner, train_both
 from regard.alignment.base import default_config
 from regard.alignment.corpus import UNKNOWN
 from regard.extensions.check.base import WordPair, blocks
-from regard.extensions.check.evidence_kernels import NUM_STATISTICS, collect_statistics
+from regard.extensions.check.evidence_kernels import NUM_LINK_STATISTICS, collect_statistics
 from regard.extensions.check.posteriors import LINK_THRESHOLD, LinkCounts, TextPosteriors
 from regard.text.words import is_alphabetic, is_word
 
@@ -276,7 +276,7 @@ class LinkModel:
 
 def _collect(table: TextPosteriors, counts: LinkCounts) -> Evidence:
     """Return the evidence about both sides of a table."""
-    statistics = [np.zeros((len(numbers), NUM_STATISTICS + 1), np.float32) for numbers in table.numbers]
+    statistics = [np.zeros((len(numbers), NUM_LINK_STATISTICS + 1), np.float32) for numbers in table.numbers]
     arrays = *table.offsets, *table.numbers, table.cells, table.forward, table.backward
     collect_statistics(
         arrays, (counts.rows, counts.keys, counts.counts, *counts.occurrences), LINK_THRESHOLD, *statistics
@@ -304,12 +304,12 @@ def _collect(table: TextPosteriors, counts: LinkCounts) -> Evidence:
             SideEvidence(
                 offsets,
                 numbers,
-                statistics[own][:, :NUM_STATISTICS],
+                statistics[own][:, :NUM_LINK_STATISTICS],
                 np.log1p(_lookup(counts.occurrences[own], numbers)),
                 (numbers != UNKNOWN).astype(np.float32),
                 np.array([is_word(word) for word in words[own]], dtype=np.float32),
                 copied,
-                statistics[own][:, NUM_STATISTICS],
+                statistics[own][:, NUM_LINK_STATISTICS],
                 characters[own],
                 table.offsets[other],
                 unlinked[other],

@@ -7,10 +7,10 @@ import numpy as np
 from regard.alignment.corpus import UNKNOWN
 from regard.kernels.compilation import njit, search_key
 
-NUM_STATISTICS = 12
-MIN_PROBABILITY = 1e-4
+NUM_LINK_STATISTICS = 12
+_MIN_PROBABILITY = 1e-4
 """Added to probabilities before their logarithm is taken."""
-MIN_UNLINKED = 1e-6
+_MIN_UNLINKED = 1e-6
 """Minimum probability that two words are not linked."""
 
 
@@ -91,7 +91,7 @@ def side_statistics(toward, away, linked, numbers, occurrences, strides, minimum
         for t in range(size):
             cell = s * step + t * other_step
             probability, links = away[cell], linked[cell]
-            no_other *= max(1 - toward[cell], MIN_UNLINKED)
+            no_other *= max(1 - toward[cell], _MIN_UNLINKED)
             linked_away += probability
             shared += probability * (claimed[t] - probability)
             both = math.sqrt(toward[cell] * probability)
@@ -114,8 +114,8 @@ def side_statistics(toward, away, linked, numbers, occurrences, strides, minimum
         row = statistics[s]
         row[0], row[1], row[2] = math.sqrt(no_other * no_own), no_other, no_own
         row[3], row[4] = 1 - mutual, 1 - mutual_known
-        row[5], row[6] = math.log(translation + MIN_PROBABILITY), math.log(reverse + MIN_PROBABILITY)
-        row[7], row[8] = math.log(dice + MIN_PROBABILITY), math.log(linked_dice + 1e-3)
-        row[9] = math.log(linked_translation + MIN_PROBABILITY)
-        row[10] = math.log(linked_reverse + MIN_PROBABILITY)
+        row[5], row[6] = math.log(translation + _MIN_PROBABILITY), math.log(reverse + _MIN_PROBABILITY)
+        row[7], row[8] = math.log(dice + _MIN_PROBABILITY), math.log(linked_dice + 1e-3)
+        row[9] = math.log(linked_translation + _MIN_PROBABILITY)
+        row[10] = math.log(linked_reverse + _MIN_PROBABILITY)
         row[11], row[12] = shared, best
