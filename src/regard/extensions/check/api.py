@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from regard.api.arguments import TextSource, check_texts, read_parallel, open_segments
+from regard.api.arguments import TextSource, check_texts, open_segments, read_parallel
 from regard.errors import UsageError
 from regard.extensions.check.base import DETECTORS, ERRORS, Detector, WordPair, build_detector, split_pairs
 from regard.extensions.check.detectors import apply_note, find_note
