@@ -1,7 +1,7 @@
 """The largest values of each row, in descending order.
 
-On a CPU, `torch.topk` keeps pairs of values and indices. For 10 of 5,900 values it takes three times as long
-as a pass of the kernel, and 8 % of the time of a search (`benchmarks/RESULTS.md`).
+On a CPU, `torch.topk` keeps pairs of values and indices. For 10 of 5,900 values it takes more than three
+times as long as the kernel (`benchmarks/RESULTS.md`).
 """
 
 import torch

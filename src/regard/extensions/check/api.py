@@ -197,7 +197,7 @@ def prepare_detector(
         training = training_file, None
     if save_checker is not None:
         if training is None:
-            raise UsageError("save_checker (--save-checker) needs training (--train)")
+            raise UsageError("save_checker (--save-checker) needs training (--train or --training-file)")
         from regard.extensions.check.model_files import check_model_dir
 
         check_model_dir(Path(save_checker))
@@ -220,13 +220,15 @@ def _checked(
     detector: Detector, segments: Sequence[Segment], first_line: int = 1
 ) -> Iterator[CheckedSentence]:
     """Yield the sentences with the scores of a detector and the notes about unusual ones."""
-    pairs = split_pairs([entry.source for entry in segments], [entry.target for entry in segments])
+    pairs = split_pairs([segment.source for segment in segments], [segment.target for segment in segments])
     scores = detector.detect([WordPair((), ()) if pair.is_too_long else pair for pair in pairs])
-    for line, (pair, entry, pair_scores) in enumerate(zip(pairs, segments, scores, strict=True), first_line):
+    for line, (pair, segment, pair_scores) in enumerate(
+        zip(pairs, segments, scores, strict=True), first_line
+    ):
         note = find_note(pair, detector.model)
         pair_scores = apply_note(note, pair, pair_scores)
-        sentence = CheckedSentence.of(line, (entry.source, entry.target), pair_scores, note)
-        yield replace(sentence, id=entry.id, file_line=None if entry.line == line else entry.line)
+        sentence = CheckedSentence.of(line, (segment.source, segment.target), pair_scores, note)
+        yield replace(sentence, id=segment.id, file_line=None if segment.line == line else segment.line)
 
 
 def _train(

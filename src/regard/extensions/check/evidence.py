@@ -289,28 +289,28 @@ def _collect(table: TextPosteriors, counts: LinkCounts) -> Evidence:
     ]
     unlinked = [side[:, STATISTICS.index("other")].copy() for side in statistics]
     sides = []
-    for own, other in ((0, 1), (1, 0)):
-        numbers, offsets = table.numbers[own], table.offsets[own]
+    for side, other in ((0, 1), (1, 0)):
+        numbers, offsets = table.numbers[side], table.offsets[side]
         copied = np.array(
             [
                 value
                 for pair, first, last in zip(table.pairs, offsets[:-1], offsets[1:], strict=True)
-                for value in _copied(pair.folded[own], pair.folded[other], numbers[first:last].tolist())
+                for value in _copied(pair.folded[side], pair.folded[other], numbers[first:last].tolist())
             ],
             dtype=np.float32,
         )
-        statistics[own][:, 0] *= 1 - copied
+        statistics[side][:, 0] *= 1 - copied
         sides.append(
             SideEvidence(
                 offsets,
                 numbers,
-                statistics[own][:, :NUM_LINK_STATISTICS],
-                np.log1p(_lookup(counts.occurrences[own], numbers)),
+                statistics[side][:, :NUM_LINK_STATISTICS],
+                np.log1p(_lookup(counts.occurrences[side], numbers)),
                 (numbers != UNKNOWN).astype(np.float32),
-                np.array([is_word(word) for word in words[own]], dtype=np.float32),
+                np.array([is_word(word) for word in words[side]], dtype=np.float32),
                 copied,
-                statistics[own][:, NUM_LINK_STATISTICS],
-                characters[own],
+                statistics[side][:, NUM_LINK_STATISTICS],
+                characters[side],
                 table.offsets[other],
                 unlinked[other],
                 characters[other],

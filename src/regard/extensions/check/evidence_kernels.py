@@ -45,15 +45,15 @@ def collect_statistics(table, counts, minimum, source, target):
                     if entry >= 0:
                         linked[place] = link_counts[entry]
                 place += 1
-        own = forward[cells[pair] : cells[pair + 1]], backward[cells[pair] : cells[pair + 1]]
+        links = forward[cells[pair] : cells[pair + 1]], backward[cells[pair] : cells[pair + 1]]
         columns = last - first
         sides = source_numbers[start:end], target_numbers[first:last]
         side_statistics(
-            *own, linked, sides, (source_counts, target_counts), (columns, 1), minimum, source[start:end]
+            *links, linked, sides, (source_counts, target_counts), (columns, 1), minimum, source[start:end]
         )
         side_statistics(
-            own[1],
-            own[0],
+            links[1],
+            links[0],
             linked,
             sides[::-1],
             (target_counts, source_counts),

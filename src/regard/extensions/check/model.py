@@ -71,7 +71,7 @@ _MIXTURE: tuple[Corruption, ...] = (
 )
 _MIXTURE_RATE = 0.75  # share of the examples with an error
 TAGGED: tuple[CoverageError, ...] = ("omission", "addition")
-"""The errors that networks find. A translation that is unrelated to the source has both."""
+"""The errors that networks find, in translations that are related to the source."""
 _NEVER = LogisticRegression(np.zeros(0), -30.0)
 
 
@@ -94,8 +94,7 @@ class ErrorModel:
         taggers: The networks that give the log-odds of omissions and additions.
         repeated: The regression that gives the log-odds that a word is repeated.
         sentences: For each error, the regression that gives the log-odds of a sentence.
-        unrelated: The regression that gives the log-odds that the translation is that of another sentence,
-            which omits all words and adds all of its own.
+        unrelated: The regression that gives the log-odds that the translation is that of another sentence.
     """
 
     words: LinkModel
