@@ -279,7 +279,9 @@ def _type(declaration: Declaration, is_argument: bool, is_repeated: bool) -> Any
 
 def _elements(declaration: Declaration) -> list[str]:
     """Return the types of the values of a flag with commas, such as `--lines 3,7`; none for another flag."""
-    inner = re.search(r"(?:Sequence|Iterable|tuple)\[(Literal\[.*?\]|[\w, .|]+)", declaration.annotation)
+    # The bounds of a number are checked by its option class.
+    annotation = re.sub(r"Annotated\[(\w+), [^\]]*\]", r"\1", declaration.annotation)
+    inner = re.search(r"(?:Sequence|Iterable|tuple)\[(Literal\[.*?\]|[\w, .|]+)", annotation)
     # The texts of numbers are numbers where both are possible.
     text = "" if inner is None else re.sub(r"Literal\[.*\]|int \| str", "str", inner[1])
     names = [name.strip() for name in text.split(",") if name.strip() not in ("...", "")]
