@@ -52,6 +52,14 @@ def test_files_and_standard_input_give_equal_rows(texts, monkeypatch) -> None:
         run(*"check - --report page.html".split(), input=pairs)
 
 
+@pytest.mark.parametrize("columns", ["2,3", "src,mt"])
+def test_columns_are_numbers_or_names(texts, columns) -> None:
+    (texts / "mt.tsv").write_text("n\tsrc\tmt\n1\tEin Hund\tA dog A dog\n", encoding="utf-8")
+    run(*f"check mt.tsv --columns {columns} --json out.json".split())
+    sentences = json.loads((texts / "out.json").read_text(encoding="utf-8"))["sentences"]
+    assert [sentences[-1][side] for side in ("source", "translation")] == ["Ein Hund", "A dog A dog"]
+
+
 def test_quotation_marks_do_not_swallow_rows_of_the_table(texts) -> None:
     marked = [f'{mark}{line}"{line}' for mark in ('"', "", '""') for line in ("Ja", "'n\tHund", " Haus ")]
     (texts / "marked").write_text("".join(f"{line}\n" for line in marked), encoding="utf-8")

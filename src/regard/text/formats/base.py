@@ -75,7 +75,7 @@ class FileOptions:
         if len(self.columns) == 1 or len(set(map(str, self.columns))) < len(self.columns):
             raise ValueError("`columns` contains a column twice, or only one column")
         if len(numbers) not in (0, len(self.columns)) or not all(0 < n <= 1_000 for n in numbers):
-            raise ValueError("`columns` are numbers, counted from 1, or names of the header, not both")
+            raise ValueError("`columns` are numbers from 1 to 1,000 or names of the header, not both")
         for name in ("fields", "languages"):
             if len(getattr(self, name)) not in (0, 2):
                 raise ValueError(f"`{name}` are two: source and target")
