@@ -79,14 +79,14 @@ def room_features(evidence: SideEvidence, ratio: Float[np.ndarray, "P"]) -> Floa
     right, right_position = len(evidence.position) - 1 - right[::-1], right_position[::-1]
     length = (end - start).astype(np.float32)
     right_position = np.where(right_position < 0, length, right_position)
-    own, other = (
-        np.concatenate([[0.0], np.cumsum(characters)])
-        for characters in (evidence.characters, evidence.other_characters)
+    characters, other_characters = (
+        np.concatenate([[0.0], np.cumsum(sizes)])
+        for sizes in (evidence.characters, evidence.other_characters)
     )
     first = start + np.minimum(left_position, right_position).astype(np.int64) + 1
     last = np.maximum(start + np.maximum(left_position, right_position).astype(np.int64), first)
-    room = other[np.minimum(last, end)] - other[np.minimum(first, end)]
-    needed = (own[right] - own[left + 1]) * ratio[sentence]
+    room = other_characters[np.minimum(last, end)] - other_characters[np.minimum(first, end)]
+    needed = (characters[right] - characters[left + 1]) * ratio[sentence]
     return np.stack(
         [
             np.clip((needed - room) / 10, -_MAX_SCORE, _MAX_SCORE),
