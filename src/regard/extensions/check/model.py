@@ -272,6 +272,10 @@ class ErrorModel:
             by_error = {error: float(sentence[error][number]) for error in ERRORS}
             by_error["unrelated"] = float(unrelated[number])
             each = {error: words[error][number] for error in ERRORS}
+            for error in TAGGED:
+                # These are errors of a translation that is related to its source.
+                by_error[error] *= 1 - by_error["unrelated"]
+                each[error] = each[error] * (1 - by_error["unrelated"])
             pair_scores.append(PairScores(by_error, each))
         return pair_scores
 
