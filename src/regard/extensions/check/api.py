@@ -16,7 +16,15 @@ from typing import TYPE_CHECKING, Self
 
 from regard.api.arguments import TextSource, check_texts, open_segments, read_parallel
 from regard.errors import UsageError
-from regard.extensions.check.base import DETECTORS, ERRORS, Detector, WordPair, build_detector, split_pairs
+from regard.extensions.check.base import (
+    DETECTORS,
+    ERRORS,
+    TAGGED,
+    Detector,
+    WordPair,
+    build_detector,
+    split_pairs,
+)
 from regard.extensions.check.detectors import apply_note, find_note
 from regard.extensions.check.result import CoverageCheck
 from regard.extensions.check.sentences import CheckedSentence
@@ -108,20 +116,20 @@ class CoverageModel:
         return check_blocks(segments, prepare_detector(checker=self, num_threads=self.num_threads))
 
     def judge(self, sources: Sequence[str], translations: Sequence[str]) -> "list[CoverageJudgment]":
-        """Return the coverage errors of each translation."""
+        """Return the coverage errors of each translation. An unrelated one omits and adds every word."""
         from regard.generation.reranking import CoverageJudgment  # imports sacreBLEU
 
         pairs = split_pairs(sources, translations)
-        scores = self.model.scores(pairs, self.num_threads)
-        return [
-            CoverageJudgment(
-                pair.source,
-                tuple(scores_of_pair.words["omission"].tolist()),
-                *(float(scores_of_pair.sentence[error]) for error in ERRORS),
-                errors=sum(float(values.sum()) for values in scores_of_pair.words.values()),
+        judgments = []
+        for pair, scores in zip(pairs, self.model.scores(pairs, self.num_threads), strict=True):
+            unrelated = {error: scores.sentence["unrelated"] if error in TAGGED else 0.0 for error in ERRORS}
+            words = {error: scores.words[error] + unrelated[error] for error in ERRORS}
+            sentence = [scores.sentence[error] + unrelated[error] for error in ERRORS]
+            errors = sum(float(values.sum()) for values in words.values())
+            judgments.append(
+                CoverageJudgment(pair.source, tuple(words["omission"].tolist()), *sentence, errors)
             )
-            for pair, scores_of_pair in zip(pairs, scores, strict=True)
-        ]
+        return judgments
 
 
 def check(

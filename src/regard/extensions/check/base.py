@@ -22,6 +22,7 @@ from regard.text.words import fold_word, normalize_word, split_line
 __all__ = [
     "DETECTORS",
     "ERRORS",
+    "TAGGED",
     "CoverageError",
     "Detector",
     "PairScores",
@@ -39,6 +40,8 @@ _log = logging.getLogger(__name__)
 CoverageError = Literal["omission", "addition", "repetition"]
 ERRORS: tuple[CoverageError, ...] = get_args(CoverageError)
 """The kinds of coverage errors. Omissions are found in the source, the others in the translation."""
+TAGGED: tuple[CoverageError, ...] = ("omission", "addition")
+"""The errors that networks find, in translations that are related to the source."""
 
 SentenceError = Literal["omission", "addition", "repetition", "unrelated"]
 """The kinds of errors of a sentence: also a translation that is unrelated to the source."""

@@ -16,6 +16,7 @@ from regard.alignment import TrainingSetup
 from regard.errors import DataError
 from regard.extensions.check.base import (
     ERRORS,
+    TAGGED,
     CoverageError,
     PairScores,
     SentenceError,
@@ -70,8 +71,6 @@ _MIXTURE: tuple[Corruption, ...] = (
     "repetition",
 )
 _MIXTURE_RATE = 0.75  # share of the examples with an error
-TAGGED: tuple[CoverageError, ...] = ("omission", "addition")
-"""The errors that networks find, in translations that are related to the source."""
 _NEVER = LogisticRegression(np.zeros(0), -30.0)
 
 
