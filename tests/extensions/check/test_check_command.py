@@ -2,6 +2,9 @@
 
 import csv
 import json
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pandas
@@ -48,8 +51,31 @@ def test_files_and_standard_input_give_equal_rows(texts, monkeypatch) -> None:
     assert [json.loads(row) for row in rows] == json.loads((texts / "out.json").read_text())["sentences"]
     with pytest.raises(DataError, match="standard input: line 1: 1 columns, expected 2"):
         run("check", "-", input="a\n")
-    with pytest.raises(UsageError, match="remove the second file and the flags"):
-        run(*"check - --report page.html".split(), input=pairs)
+    for flags in ("--report page.html", "--findings out.sarif"):
+        with pytest.raises(UsageError, match="remove the second file and the other flags"):
+            run(*f"check - {flags}".split(), input=pairs)
+
+
+@pytest.mark.slow
+def test_memory_of_a_stream_does_not_depend_on_its_size(tmp_path) -> None:
+    peaks, command = [], "check - --detector repetition --findings new --accept ok --json -".split()
+    for count in (2_000, 20_000):
+        text = tmp_path / "pairs.tsv"
+        # Each pair has a finding, and about 2 KB as a result: 40 MB in all.
+        text.write_text("".join(f"{GERMAN[0]} {n}\tA dog a dog is sleeping. {n}\n" for n in range(count)))
+        with open(text) as file, open(tmp_path / "out.jsonl", "w") as output:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "regard", *command], stdin=file, stdout=output, cwd=tmp_path
+            )
+            _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        assert process.returncode == 0
+        peaks.append(usage.ru_maxrss / 1024)
+        for name in ("out.jsonl", "new"):
+            rows = (tmp_path / name).read_text(encoding="utf-8").splitlines()
+            assert [json.loads(row)["line"] for row in rows] == list(range(1, count + 1))
+        assert len((tmp_path / "ok").read_text().splitlines()) == 1 + count
+    assert peaks[1] - peaks[0] < 10, peaks
 
 
 @pytest.mark.parametrize("columns", ["2,3", "src,mt"])

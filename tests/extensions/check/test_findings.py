@@ -116,6 +116,31 @@ def test_accepted_findings_are_no_failure(texts) -> None:
     assert shown.count("line 1") == 1 and "The findings in 1 of them are accepted" in shown
 
 
+def test_findings_of_standard_input_are_those_of_files(texts, monkeypatch) -> None:
+    monkeypatch.setattr("regard.extensions.check.api._BLOCK_PAIRS", 2)
+    pairs = "".join(f"{source}\t{target}\n" for source, target in zip(SOURCES, TRANSLATIONS, strict=True))
+    flags = "--annotate github --fail-on 0.8 --threshold 0.6".split()
+    (texts / "both.tsv").write_text(pairs, encoding="utf-8")
+    files = run(*"check both.tsv --findings files.jsonl --accept ok".split(), *flags)
+    stream = run(*"check - --findings stream.jsonl --accept fine".split(), *flags, input=pairs)
+    assert files.exit_code == stream.exit_code == 3 and len(stream.stdout.splitlines()) == 4
+    annotations = [line for line in files.stderr.splitlines() if line.startswith("::")]
+    assert len(annotations) == 3
+    for annotation in annotations:
+        assert f"{annotation.replace('file=both.tsv,', '')}\n" in stream.stderr
+    places = [
+        [json.loads(line) | {"file": None} for line in (texts / name).read_text().splitlines()]
+        for name in ("files.jsonl", "stream.jsonl")
+    ]
+    assert places[0] == places[1] and [place["line"] for place in places[1]] == [1, 2, 3]
+    accept_lines = [(texts / name).read_text().splitlines() for name in ("ok", "fine")]
+    assert sorted(accept_lines[0]) == sorted(accept_lines[1])
+    accepted = run(*"check - --findings none.jsonl --ignore fine".split(), *flags, input=pairs)
+    assert accepted.exit_code == 0 and (texts / "none.jsonl").read_bytes() == b""
+    other = run(*"check - --ignore fine --detector repetition".split(), input="x\ty\n")
+    assert "none of its 3 segments is in this text" in other.stderr
+
+
 def test_changed_translation_is_another_segment(texts) -> None:
     run(*"check de bad --accept ok".split())
     (texts / "bad").write_text("".join(f"{line} \n" for line in TRANSLATIONS), encoding="utf-8")

@@ -125,29 +125,18 @@ def check_command(call: ApiCall) -> None:
     one sentence in twenty has each error.
 
     `regard check -` checks a text of any size on standard input, by default lines SOURCE<tab>TRANSLATION, and
-    writes a table with a row per sentence, or JSON lines with --json -.
+    writes a table with a row per sentence, or JSON lines with --json -. The flags of findings apply to it.
 
     Example: regard check test.de system.en --train train.de train.en --save-checker checker
     """
-    from regard.extensions.check.findings import read_accepted
-
     if call.values["sources"] == Path("-"):
         _check_stream(call)
         return
     output: CheckOutput = call.take("output")
-    if output.fail_on is not None and output.fail_on < output.threshold:
-        raise UsageError(
-            f"--fail-on {output.fail_on} is below --threshold {output.threshold}, from which findings are "
-            f"listed: set --threshold {output.fail_on}"
-        )
-    accepted = None if output.ignore is None else read_accepted(output.ignore)
     with ExitStack() as files:
         # Files are opened first, so that an unwritable one is reported before a model is trained.
-        scores = output.sentence_scores
-        table, *written = (
-            None if path is None else files.enter_context(open_output(path))
-            for path in (scores, output.findings, output.accept)
-        )
+        findings = _FindingsOutput(output, files)
+        table = _open(output.sentence_scores, files)
         result: CoverageCheck = call(on_message=print_message)
         for note in result.notes:
             print_message(note)
@@ -156,7 +145,7 @@ def check_command(call: ApiCall) -> None:
         if table is not None:
             for number, row in enumerate(result.rows()):
                 _write_row(table, row, with_header=not number)
-        findings, accepted_segments = _write_findings(result, output, accepted, written)
+        accepted_segments = findings.write(result.sentences, result.findings(output.threshold))
     # The files come before the text, whose reader may end early (`| head`).
     write_json(output.json, result)
     if output.report is not None:
@@ -171,14 +160,14 @@ def check_command(call: ApiCall) -> None:
             file.write("\n")
             measures = result.evaluation.rows()
             write_table(file, [list(measures[0]), *map(_cells, measures)])
-    failing = sum(finding.probability >= (output.fail_on or 0) for finding in findings)
-    if output.fail_on is not None and failing:
-        print_message(f"{failing:,} finding{'s' * (failing > 1)} of at least {output.fail_on} (--fail-on)")
-        raise typer.Exit(3)
+    findings.end()
+
+
+_STREAM_FLAGS = {"json", "threshold", "findings", "annotate", "fail_on", "accept", "ignore"}
 
 
 def _check_stream(call: ApiCall) -> None:
-    """Check the pairs on standard input in constant memory, and write a row per sentence as it comes.
+    """Check the pairs on standard input in constant memory; write a row per sentence and its findings.
 
     Raises:
         DataError: if the input is not of the format.
@@ -186,24 +175,33 @@ def _check_stream(call: ApiCall) -> None:
     """
     from regard.api.arguments import open_segments
     from regard.extensions.check.api import check_blocks, prepare_detector
+    from regard.extensions.check.findings import find_errors
 
-    flags = call.options.pop("output", {})
+    flags = set(call.options.get("output", {}))
+    output: CheckOutput = call.take("output")
     options: FileOptions = call.take("file_options")
     options = replace(options, format=options.format or "tsv")
     values = {name: value for name, value in call.values.items() if name != "sources"}
-    as_json = flags.pop("json", None)
-    if flags or "translations" in values or as_json not in (None, Path("-")):
+    whole_text = flags - _STREAM_FLAGS or _is_sarif(output) or output.json not in (None, Path("-"))
+    if whole_text or "translations" in values:
         raise UsageError(
             "regard check - reads both sides from standard input (--format) and writes a table, or JSON "
-            "lines with --json -: remove the second file and the flags of outputs and findings, or give files"
+            "lines with --json -, and findings as JSON lines: remove the second file and the other flags of "
+            "outputs, or give files"
         )
-    detector = prepare_detector(**values, on_message=print_message)
-    with open_output(None) as file:
+    with ExitStack() as files:
+        findings = _FindingsOutput(output, files)
+        file = files.enter_context(open_output(None))
+        detector = prepare_detector(**values, on_message=print_message)
         for sentence in check_blocks(open_segments("-", options=options), detector):
-            if as_json is not None:
+            if output.json is not None:
                 file.write(json.dumps(sentence.to_data(), ensure_ascii=False) + "\n")
             else:
                 _write_row(file, sentence.row(), with_header=sentence.line == 1)
+            # A line has both sides, so that the columns of a sentence are not those of the line.
+            places = [replace(each, column=None) for each in find_errors(sentence, output.threshold)]
+            findings.write([sentence], places)
+    findings.end()
 
 
 def _write_row(file: Output, row: Mapping[str, Any], with_header: bool) -> None:
@@ -215,38 +213,72 @@ def _cells(row: Mapping[str, Any]) -> list[str]:
     return [f"{value:.4f}" if isinstance(value, float) else str(value) for value in row.values()]
 
 
-def _write_findings(
-    result: "CoverageCheck",
-    output: CheckOutput,
-    accepted: Collection[str] | None,
-    files: Sequence[Output | None],
-) -> "tuple[list[Finding], set[str]]":
-    """Write the findings to the files of --findings and --accept and as annotations.
+def _open(path: Path | None, files: ExitStack) -> Output | None:
+    return None if path is None else files.enter_context(open_output(path))
 
-    Returns:
-        The findings that are not accepted, and the hashes of the segments in which all findings are.
-    """
-    from regard.extensions.check import findings as forms
 
-    findings_file, accept_file = files
-    all_findings = result.findings(output.threshold)
-    findings = forms.without_accepted(all_findings, accepted or ())
-    if accepted:
-        segments = {line[:16] for line in accepted}
-        if segments.isdisjoint(map(forms.segment_hash, result.sentences)):
-            print_message(
-                f"{output.ignore}: none of its {len(segments):,} segments is in this text: was it written "
-                "for another one?"
+def _is_sarif(output: CheckOutput) -> bool:
+    return output.findings is not None and remove_suffix(str(output.findings)).endswith(".sarif")
+
+
+class _FindingsOutput:
+    """The files and annotations of findings, which are written sentence by sentence, and the exit status."""
+
+    def __init__(self, output: CheckOutput, files: ExitStack) -> None:
+        """Read the accepted findings and open the files.
+
+        Raises:
+            DataError: if a file cannot be read or written.
+            UsageError: if --fail-on is below --threshold.
+        """
+        from regard.extensions.check import findings as forms
+
+        if output.fail_on is not None and output.fail_on < output.threshold:
+            raise UsageError(
+                f"--fail-on {output.fail_on} is below --threshold {output.threshold}, from which findings "
+                f"are listed: set --threshold {output.fail_on}"
             )
-    if findings_file is not None:
-        is_sarif = remove_suffix(str(output.findings)).endswith(".sarif")
-        findings_file.write((forms.format_sarif if is_sarif else forms.format_lines)(findings))
-    if accept_file is not None:
-        accept_file.write(forms.accepted_lines(all_findings))
-    if output.annotate is not None:
-        for finding in findings:
-            print(forms.workflow_command(finding), file=sys.stderr)
-    return findings, {each.segment for each in all_findings} - {each.segment for each in findings}
+        self.output, self.forms, self.num_failing = output, forms, 0
+        self.accepted = frozenset() if output.ignore is None else forms.read_accepted(output.ignore)
+        self.segments = {line[:16] for line in self.accepted}
+        self.is_other_text = bool(self.segments)
+        self.findings_file, self.accept_file = (
+            _open(path, files) for path in (output.findings, output.accept)
+        )
+        if self.accept_file is not None:
+            self.accept_file.write(forms.HEADER)
+
+    def write(self, sentences: "Sequence[CheckedSentence]", findings: "Sequence[Finding]") -> set[str]:
+        """Write the findings of sentences, and return the hashes of segments in which all are accepted."""
+        forms, segments = self.forms, {each.segment for each in findings}
+        if self.accept_file is not None:
+            self.accept_file.write(forms.accepted_lines(findings))
+        findings = forms.without_accepted(findings, self.accepted)
+        if self.findings_file is not None:
+            form = forms.format_sarif if _is_sarif(self.output) else forms.format_lines
+            self.findings_file.write(form(findings))
+        if self.output.annotate is not None:
+            for finding in findings:
+                print(forms.workflow_command(finding), file=sys.stderr)
+        if self.is_other_text:
+            self.is_other_text = self.segments.isdisjoint(map(forms.segment_hash, sentences))
+        least = self.output.fail_on
+        self.num_failing += 0 if least is None else sum(each.probability >= least for each in findings)
+        return segments - {each.segment for each in findings}
+
+    def end(self) -> None:
+        """Report accepted findings of another text, and end with status 3 if a finding is a failure."""
+        output, failing = self.output, self.num_failing
+        if self.is_other_text:
+            print_message(
+                f"{output.ignore}: none of its {len(self.segments):,} segments is in this text: was it "
+                "written for another one?"
+            )
+        if failing:
+            print_message(
+                f"{failing:,} finding{'s' * (failing > 1)} of at least {output.fail_on} (--fail-on)"
+            )
+            raise typer.Exit(3)
 
 
 def _show(file: Output, result: "CoverageCheck", output: CheckOutput, accepted: Collection[str]) -> None:

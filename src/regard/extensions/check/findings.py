@@ -40,7 +40,8 @@ _LEVELS: Mapping[Severity, tuple[str, str]] = {
     "minor": ("note", "notice"),
 }
 """The levels of the severities in SARIF and in GitHub Actions."""
-_HEADER = "# Findings accepted with `regard check --accept`: hash of the segment, type"
+HEADER = "# Findings accepted with `regard check --accept`: hash of the segment, type\n"
+"""The first line of a file of accepted findings."""
 _ACCEPTED = re.compile("[0-9a-f]{16} [a-z]+/[a-z]+")
 
 
@@ -152,8 +153,8 @@ def _finding(
 
 
 def accepted_lines(findings: Iterable[Finding]) -> str:
-    """Return the content of a file of accepted findings: the hash of a segment and a type per line."""
-    return "\n".join([_HEADER, *sorted({_key(each) for each in findings}), ""])
+    """Return the sorted lines of a file of accepted findings: the hash of a segment and a type."""
+    return "".join(f"{key}\n" for key in sorted(set(map(_key, findings))))
 
 
 def read_accepted(path: Path | str) -> frozenset[str]:
