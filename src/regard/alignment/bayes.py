@@ -57,7 +57,7 @@ from regard.alignment.bayes_sampler import (
 from regard.alignment.corpus import Corpus, TextLayout
 from regard.alignment.em_kernels import longest_lengths
 from regard.config.cpu_threads import num_available_cpus
-from regard.kernels.compilation import njit
+from regard.kernels.compilation import njit, search_key
 from regard.text.array_files import MAX_COUNT, check_arrays, check_offsets
 
 MAX_MARGINAL_CELLS = 1 << 22
@@ -253,16 +253,8 @@ def _probability(learned, word, token, alpha):
     if word < 0:
         # Unknown source words have a uniform distribution.
         return 1 / targets
-    # Binary search in the sorted row of the source word.
-    low, high = learned.starts[word], learned.starts[word + 1]
-    end = high
-    while low < high:
-        middle = (low + high) // 2
-        if learned.columns[middle] < token:
-            low = middle + 1
-        else:
-            high = middle
-    count = learned.values[low] if low < end and learned.columns[low] == token else 0.0
+    at = search_key(learned.columns, token, learned.starts[word], learned.starts[word + 1])
+    count = learned.values[at] if at >= 0 else 0.0
     return (count + alpha) / (learned.totals[word] + alpha * targets)
 
 
