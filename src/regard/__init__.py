@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from regard.alignment.base import register_aligner
     from regard.api.alignment import Aligner, align
     from regard.api.evaluation import Evaluation, EvaluationOptions, evaluate, evaluate_links
-    from regard.api.fertility import fertilities, train_fertility_predictor
+    from regard.api.fertility import fertilities
     from regard.api.init_run import init_run
     from regard.api.report import ReportOptions, report
     from regard.api.training import train, tune
@@ -93,7 +93,6 @@ __all__ = [
     "register_tokenizer",
     "report",
     "train",
-    "train_fertility_predictor",
     "tune",
 ]
 
@@ -101,7 +100,7 @@ _MODULES = {
     "regard.alignment.base": "register_aligner",
     "regard.api.alignment": "Aligner align",
     "regard.api.evaluation": "Evaluation EvaluationOptions evaluate evaluate_links",
-    "regard.api.fertility": "fertilities train_fertility_predictor",
+    "regard.api.fertility": "fertilities",
     "regard.api.init_run": "init_run",
     "regard.api.report": "ReportOptions report",
     "regard.api.training": "train tune",

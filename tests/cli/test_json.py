@@ -31,7 +31,6 @@ COMMANDS = {
     "training": "train run.toml --output-dir trained",
     "alignment_statistics": "align in.txt ref.txt --model ibm1 -o out",
     "fertilities": "fertility in.txt ref.txt -o out",
-    "fertility_predictor": "fertility in.txt --links links --save-predictor p --validation in.txt links",
     "language_model": "lm in.txt --order 2 --perplexity ref.txt",
     "error_analysis": f"analyze errors model {ANALYSIS}",
     "attention_analysis": f"analyze attention model {ANALYSIS}",

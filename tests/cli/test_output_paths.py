@@ -101,7 +101,6 @@ def test_directories_that_are_replaced_differ_from_inputs(tmp_path: Path, monkey
         "export model -o ./model --overwrite",
         "align model/config.toml other --save-aligner model",
         "check a b --train model/config.toml c --save-checker model",
-        "fertility a b --model model --validation c d --save-predictor model",
         "align a b --save-aligner new -o new/links",
         "translate model -o model/config.toml",
     ):

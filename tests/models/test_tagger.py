@@ -5,7 +5,7 @@ import torch
 from torch.nn import functional as F
 
 from regard.data.batch import collate
-from regard.errors import DataError, UsageError
+from regard.errors import TrainingDivergedError
 from regard.extensions.phrasebook.corpus import generate_split
 from regard.models.rnn.tagger import FertilityTagger, TaggerConfig
 from regard.runs.fertility_predictor import FertilityPredictor
@@ -123,20 +123,9 @@ def test_run_killed_during_its_first_write_can_be_resumed(tmp_path):
     assert FertilityPredictor.load(tmp_path / "p").model.num_classes == 12
 
 
-def test_directory_with_other_content_is_not_modified(trained_dir, tmp_path):
-    before = {path: path.read_bytes() for path in trained_dir.iterdir() if path.is_file()}
-    with pytest.raises(UsageError, match="other texts or options"):
-        train_predictor(trained_dir, tagged("train", 30), tagged("valid", 10), SMALL, settings())
-    assert {path: path.read_bytes() for path in trained_dir.iterdir() if path.is_file()} == before
-    (tmp_path / "model.safetensors").write_text("mine")
-    with pytest.raises(UsageError, match="contains other files"):
-        train_predictor(tmp_path, tagged("train", 30), tagged("valid", 10), SMALL, settings())
-    assert [path.name for path in tmp_path.iterdir()] == ["model.safetensors"]
-
-
-def test_text_without_words_raises(tmp_path):
-    nothing = TaggedSentences([[]], [[]])
-    with pytest.raises(DataError, match=r"the training text .* contains no word"):
-        train_predictor(tmp_path / "p", nothing, tagged("valid", 10))
-    with pytest.raises(DataError, match=r"the validation text .* contains no word"):
-        train_predictor(tmp_path / "p", tagged("train", 10), nothing)
+def test_diverged_training_is_an_error_and_saves_no_model(tmp_path):
+    small = TaggedSentences([["a", "b"], ["b"], ["a", "a"]], [[1, 2], [2], [1, 1]])
+    diverging = TrainingConfig(optimizer=AdamConfig(learning_rate=1e38, max_grad_norm=0.0))
+    with pytest.raises(TrainingDivergedError, match="validation loss"):
+        train_predictor(tmp_path / "p", small, small, SMALL, diverging)
+    assert not (tmp_path / "p" / "model.safetensors").exists()

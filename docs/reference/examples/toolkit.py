@@ -136,8 +136,6 @@ class WindowConfig:
 WindowConfig(size=5)
 # --- regard.option
 size: int = regard.option(default=3, help="Size in words.", ge=1)
-# --- regard.train_fertility_predictor
-regard.train_fertility_predictor("tagger", ("train.de", "train.en"), ("valid.de", "valid.en"))
 # --- regard.CoverageModel
 model = regard.CoverageModel.load("checker")
 regard.check(["der Hund läuft ."], ["the dog ."], checker=model)

@@ -1,4 +1,4 @@
-"""Fertilities of source words: `regard.fertilities`, and `regard.train_fertility_predictor`.
+"""Fertilities of source words: `regard.fertilities`.
 
 counts = regard.fertilities("train.de", "train.en")
 counts[0]  # one number per word of the first sentence
@@ -6,11 +6,11 @@ counts.to_pandas()  # one row per word: maximum, mean and count
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -26,19 +26,13 @@ from regard.api.arguments import (
     check_rows,
     read_parallel,
 )
-from regard.config.results import Result, SequenceResult
+from regard.config.results import SequenceResult
 from regard.errors import UsageError
 from regard.text.corpus import check_num_lines
 from regard.text.links import parse_links
 from regard.text.words import split_whitespace
 
-if TYPE_CHECKING:
-    from regard.training.fertility import PredictorScore
-    from regard.training.trainer import TrainingResult
-
 _Tokenize = Callable[[str], list[str]]
-_Text = tuple[TextSource, Any]
-"""A text: the source sentences, and their translations or their word links."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -104,31 +98,6 @@ class SourceFertilities(SequenceResult[np.ndarray]):
         return sorted(rows, key=lambda row: (-row["count"], row["word"]))
 
 
-@dataclass(frozen=True, repr=False)
-class PredictorTraining(Result):
-    """The training of a fertility predictor.
-
-    Attributes:
-        training: The result of the run.
-        score: Scores on the validation text. None if the run was interrupted.
-    """
-
-    schema = "fertility_predictor"
-    training: "TrainingResult"
-    score: "PredictorScore | None"
-
-    def to_data(self) -> dict[str, Any]:
-        """Return the scores and the result of the run."""
-        return {
-            "score": None if self.score is None else asdict(self.score),
-            "training": self.training.to_data(),
-        }
-
-    def rows(self) -> list[dict[str, Any]]:
-        """Return the validations of the run in order."""
-        return self.training.rows()
-
-
 def fertilities(
     sources: TextSource,
     targets: TextSource | None = None,
@@ -150,7 +119,8 @@ def fertilities(
         targets: Its translations, one per source sentence. Not needed with `links` or `predictor`.
         kind: The aligner.
         links: The word links of each sentence (0-0 1-2), instead of translations and an aligner.
-        predictor: Directory of a trained fertility predictor, whose expected fertilities are returned.
+        predictor: Directory `predictor` of a model with predicted fertilities, whose expected values are
+            returned.
         model: Model directory whose tokenizers split the sentences. Default: words are separated by ASCII
             white space.
         options: The arguments of `Aligner.train` for the aligner: `seed`, `num_threads`...
@@ -178,58 +148,7 @@ def fertilities(
         return SourceFertilities(tuple(values), tuple(map(tuple, words)))
     if links is not None:
         return _count_links(sources, links)
-    (result,) = _count_aligned([(sources, targets)], tokenize, kind, **options)
-    return result
-
-
-def train_fertility_predictor(
-    directory: Path | str,
-    train: _Text,
-    validation: _Text,
-    *,
-    links: bool = False,
-    model: Path | str | None = None,
-    seed: int = 1,
-    num_threads: int | None = None,
-) -> PredictorTraining:
-    """Train a tagger that predicts fertilities from source text, or resume its training.
-
-    It is used by `fertilities` and by `data.fertility` of a run (Malaviya et al. 2018).
-
-    Args:
-        directory: Directory of the predictor. It is created if it does not exist.
-        train: The training text: source sentences, and their translations. An aligner that is trained on this
-            text counts the fertilities of both texts.
-        validation: The validation text, on which the best epoch is chosen by F1.
-        links: Whether the second part of each text is not its translations but its word links.
-        model: Model directory whose tokenizers split the sentences; see `fertilities`.
-        seed: Random seed of the aligner and of training.
-        num_threads: Number of threads of the aligner. Default: all processors.
-
-    Raises:
-        UsageError: if `links` are given with `model`, or the directory contains other files.
-        DataError: if a file cannot be read, the numbers of sentences differ, a text contains no word, or a
-            link points beyond its sentence.
-        TrainingDivergedError: if the loss is repeatedly not finite.
-    """
-    from regard.runs.fertility_predictor import FertilityPredictor
-    from regard.training.fertility import TaggedExamples, TaggedSentences, train_predictor
-
-    if train[1] is None:
-        raise UsageError("a predictor is trained on translations or word links (--links): give one of them")
-    tokenize, texts = _tokenizers(model, links), [train, validation]
-    if links:
-        counted = [_count_links(*text) for text in texts]
-    else:
-        counted = _count_aligned(texts, tokenize, seed=seed, num_threads=num_threads or 0)
-    first, second = (
-        TaggedSentences(counts.words, [values.tolist() for values in counts.values]) for counts in counted
-    )
-    result = train_predictor(directory, first, second, seed=seed)
-    if result.signal is not None:
-        return PredictorTraining(result, None)
-    predictor = FertilityPredictor.load(directory)
-    return PredictorTraining(result, TaggedExamples(second, predictor.vocabulary).score(predictor.model))
+    return _count_aligned(read_parallel(sources, targets), tokenize, kind, **options)
 
 
 def _tokenizers(model: Path | str | None, has_links: bool) -> tuple[_Tokenize, _Tokenize]:
@@ -260,34 +179,23 @@ def _count_links(sources: TextSource, links: LinkSource) -> SourceFertilities:
 
 
 def _count_aligned(
-    texts: Sequence[_Text],
+    sides: tuple[NamedText, NamedText],
     tokenize: tuple[_Tokenize, _Tokenize],
-    kind: str = DEFAULT_ALIGNER,
+    kind: str,
     lowercase: bool = False,
     seed: int = 1,
     num_threads: int = 0,
     **options: Any,
-) -> list[SourceFertilities]:
-    """Return the fertilities of texts by an aligner that is trained on the first text."""
+) -> SourceFertilities:
+    """Return the fertilities of a text by an aligner that is trained on it."""
     config = aligner_config(kind, options)
-    corpora: list[Corpus] = []
-    sentences: list[list[list[str]]] = []
-    for text in texts:
-        sides = read_parallel(*text)
-        words = [[split(line) for line in side.lines] for split, side in zip(tokenize, sides, strict=True)]
-        folded = words
-        if lowercase:
-            folded = [[[word.lower() for word in sentence] for sentence in side] for side in words]
-        # Further texts use the vocabulary of the first one, on which the aligner is trained.
-        known = (corpora[0].source.words, corpora[0].target.words) if corpora else None
-        pairs, names = zip(*folded, strict=True), (sides[0].name, sides[1].name)
-        corpora.append(Corpus.from_tokens(pairs, known, names, allow_empty=bool(corpora)))
-        sentences.append(words[0])
-    counted = align_fertilities(corpora, TrainingSetup(num_threads=num_threads, seed=seed), config)
-    # The counts of all sentences are in one array, which the offsets divide.
-    return [
-        SourceFertilities(
-            tuple(counts[i:j] for i, j in pairwise(corpus.source.offsets.tolist())), tuple(map(tuple, words))
-        )
-        for words, counts, corpus in zip(sentences, counted, corpora, strict=True)
+    folded = words = [
+        [split(line) for line in side.lines] for split, side in zip(tokenize, sides, strict=True)
     ]
+    if lowercase:
+        folded = [[[word.lower() for word in sentence] for sentence in side] for side in words]
+    corpus = Corpus.from_tokens(zip(*folded, strict=True), names=(sides[0].name, sides[1].name))
+    (counts,) = align_fertilities([corpus], TrainingSetup(num_threads=num_threads, seed=seed), config)
+    # The counts of all sentences are in one array, which the offsets divide.
+    values = (counts[i:j] for i, j in pairwise(corpus.source.offsets.tolist()))
+    return SourceFertilities(tuple(values), tuple(map(tuple, words[0])))

@@ -9,7 +9,6 @@ from regard.cli.api_flags import ApiCall, ApiCommand
 from regard.cli.command import Writes
 from regard.cli.options import JsonOption, OutputOption
 from regard.cli.output import open_output, print_message, write_json, write_rows
-from regard.errors import TrainingInterruptedError, UsageError
 
 if TYPE_CHECKING:
     from regard.alignment import IterationStats
@@ -78,11 +77,7 @@ class FertilityOutput:
         per_word: Whether to write one line per word instead of one per sentence: WORD, maximum, mean, count.
         slack: Value that is added to each fertility. 1 is that of Malaviya et al. (2018).
         json: Also write the results to this JSON file.
-        save_predictor: Directory for a sequence tagger, which is trained to predict fertilities from source
-            text. Needs --validation.
-        validation: Validation text for the choice of the best epoch: source file and translations (with
-            --links: source file and links).
-        seed: Random seed of the aligner and of the tagger.
+        seed: Random seed of the aligner.
         num_threads: Number of CPU threads. Default: all available processors.
     """
 
@@ -90,8 +85,6 @@ class FertilityOutput:
     per_word: bool = False
     slack: float = 0.0
     json: Path | None = None
-    save_predictor: Path | None = None
-    validation: tuple[Path, Path] | None = None
     seed: int = 1
     num_threads: int | None = None
 
@@ -102,29 +95,23 @@ class FertilityOutput:
     skip=["kind"],
     panels={
         "Output": "output per_word slack json",
-        "Training of a predictor": "save_predictor validation",
         "Computation": "seed num_threads",
     },
     parts={"files": "regard.cli.align:FertilityOutput"},
-    writes={"output": Writes.FILE, "json": Writes.FILE, "save_predictor": Writes.DIRECTORY},
+    writes={"output": Writes.FILE, "json": Writes.FILE},
 )
 def fertility(call: ApiCall) -> None:
     """Count the target words that are linked to each source word; a word without links gets fertility 1.
 
     The output has the fertilities of one sentence per line, in the format of --fertilities of `regard
     translate`. The links are those of the forward direction, which links each target word to at most one
-    source word. For text without translations, a tagger trained with --save-predictor predicts the expected
-    fertilities. Use --model for a model with subword tokens or with a tokenizer that separates punctuation:
+    source word. For text without translations, --predictor gives the fertilities that the predictor of a
+    model expects. Use --model for a model with subword tokens or with a tokenizer that separates punctuation:
     fertilities then refer to the tokens of this model.
 
     Example: regard fertility train.de train.en --per-word -o fertility.tsv
     """
     files: FertilityOutput = call.take("files")
-    if (files.save_predictor is None) != (files.validation is None):
-        raise UsageError("--save-predictor and --validation need each other: give both or neither")
-    if files.save_predictor is not None:
-        _train_predictor(call, files)
-        return
     aligner = {"seed": files.seed, "num_threads": files.num_threads or 0}
     result = call(**aligner if "targets" in call.values else {})
     with open_output(files.output) as file:
@@ -140,33 +127,3 @@ def fertility(call: ApiCall) -> None:
         shares = (f"{value}: {100 * count / sum(counts.values()):.1f} %" for value, count in counts.items())
         print_message("fertilities " + ", ".join(shares))
     write_json(files.json, result)
-
-
-def _train_predictor(call: ApiCall, files: FertilityOutput) -> None:
-    """Train a predictor and print its scores."""
-    from regard.api.fertility import train_fertility_predictor
-
-    values, directory = call.values, files.save_predictor
-    assert directory is not None and files.validation is not None
-    if files.per_word or files.slack or files.output is not None or "predictor" in values:
-        raise UsageError(
-            "--save-predictor writes no fertilities, so it cannot be used with --per-word, --slack, "
-            "--output or --predictor"
-        )
-    trained = train_fertility_predictor(
-        directory,
-        # The second part of both texts is their translations, or the word links.
-        (values["sources"], values.get("targets", values.get("links"))),
-        files.validation,
-        links="links" in values,
-        model=values.get("model"),
-        seed=files.seed,
-        num_threads=files.num_threads,
-    )
-    if trained.score is None:
-        raise TrainingInterruptedError(trained.training.signal or 0)
-    print_message(
-        f"validation accuracy {100 * trained.score.accuracy:.2f} %, F1 on fertilities other than 1 "
-        f"{100 * trained.score.f1:.2f} %. The predictor is in {directory}."
-    )
-    write_json(files.json, trained)

@@ -1,6 +1,6 @@
 """The fertility predictor of a model (Malaviya et al. 2018): a tagger and its vocabulary, in a directory.
 
-    DIRECTORY/predictor.json           sizes, the largest fertility, the checksum of the training text
+    DIRECTORY/predictor.json           sizes, and the largest fertility
     DIRECTORY/source.vocabulary        the vocabulary of source words
     DIRECTORY/model.safetensors        the weights of the epoch with the best F1
 
@@ -44,8 +44,6 @@ class PredictorDescription:
 
     tagger: TaggerConfig = option(help="Sizes of the tagger.")
     num_classes: int = option(help="Largest fertility that the tagger predicts.", ge=1, le=1_000_000)
-    text_checksum: str | None = option(default=None, help="Checksum of the training and validation text.")
-    seed: int | None = option(default=None, help="Random seed of the run.", le=2**63 - 1)
 
     def save(self, directory: Path) -> None:
         """Write the description into the directory of a predictor."""
@@ -132,7 +130,6 @@ def predictor_checksums(stated: Mapping[str, Any], vocabulary: Path) -> dict[str
         stated: The content of `predictor.json`, without defaults, as in `regard.runs.checksums`.
         vocabulary: The file of the vocabulary.
     """
-    # `save` omits the checksum of the text and the seed, so that only the sizes are comparable.
     sizes = json.dumps([stated["tagger"], stated["num_classes"]], sort_keys=True)
     return {
         VOCABULARY_FILE: file_digest(vocabulary),

@@ -11,7 +11,6 @@ resumed when `train_predictor` is called again with the same texts.
 """
 
 import dataclasses
-import hashlib
 import itertools
 import logging
 import signal
@@ -35,7 +34,6 @@ from regard.data.fertility import (
     GuidedFertilityConfig,
     PredictedFertilityConfig,
 )
-from regard.errors import DataError, UsageError
 from regard.models.base import TranslationModel
 from regard.models.rnn.tagger import FertilityTagger, TaggerConfig
 from regard.runs.fertility_predictor import (
@@ -50,8 +48,7 @@ from regard.runs.fertility_predictor import (
 )
 from regard.runs.serialization import read_array, write_array
 from regard.text.array_files import check_range
-from regard.text.files import directory_lock, is_empty
-from regard.text.reading import InvalidJsonError, read_json
+from regard.text.files import directory_lock
 from regard.text.vocabulary import Vocabulary
 from regard.training.config import TrainingConfig, ValidationConfig
 from regard.training.optimizer import AdamConfig, ConstantConfig
@@ -60,6 +57,7 @@ from regard.training.trainer import Trainer, TrainingResult
 
 _log = logging.getLogger(__name__)
 
+_SEED = 1
 PREDICTOR_TRAINING = TrainingConfig(
     batch_size=BATCH_SIZE,
     optimizer=AdamConfig(learning_rate=1e-3, max_grad_norm=0.0),
@@ -164,12 +162,11 @@ class _TaggerTrainer(Trainer):
 
 
 def train_predictor(
-    output_dir: Path | str,
+    output_dir: Path,
     training_data: TaggedSentences,
     validation_data: TaggedSentences,
-    config: TaggerConfig | None = None,
+    config: TaggerConfig,
     training: TrainingConfig = PREDICTOR_TRAINING,
-    seed: int = 1,
 ) -> TrainingResult:
     """Train a predictor in a directory, or resume interrupted training.
 
@@ -180,37 +177,25 @@ def train_predictor(
         output_dir: The directory; it is created if it does not exist.
         training_data: The training sentences.
         validation_data: The validation sentences, on which the best epoch is selected by F1.
-        config: The sizes of the tagger. Default: those of `TaggerConfig`.
+        config: The sizes of the tagger.
         training: The training options.
-        seed: The random seed of initialization, data order and dropout.
 
     Returns:
         The result of the run.
 
     Raises:
-        DataError: if the training or the validation sentences contain no word.
-        UsageError: if the directory contains other files.
-        CheckpointError: if a file cannot be written.
+        CheckpointError: if a file cannot be written, or the directory has the state of another training.
     """
-    output_dir = Path(output_dir)
     counts = Counter(word for words in training_data.sentences for word in words)
-    if not counts or not any(validation_data.sentences):
-        raise DataError(
-            f"the {'validation' if counts else 'training'} text of the fertility predictor contains no word"
-        )
     vocabulary = Vocabulary.build(counts, min_frequency=2)
-    config = TaggerConfig() if config is None else config
     classes = max(config.min_classes, *(count for row in training_data.fertilities for count in row))
-    about = PredictorDescription(
-        tagger=config, num_classes=classes, text_checksum=_digest(training_data, validation_data), seed=seed
-    )
-    torch.manual_seed(seed)
+    about = PredictorDescription(tagger=config, num_classes=classes)
+    torch.manual_seed(_SEED)
     with directory_lock(output_dir):
-        _check_directory(output_dir, about)
         about.save(output_dir)
         vocabulary.save(output_dir / VOCABULARY_FILE)
         checksums = predictor_checksums(to_dict(about), output_dir / VOCABULARY_FILE)
-        run = RunContext(output_dir, seed, identity={"text": about.text_checksum}, file_checksums=checksums)
+        run = RunContext(output_dir, _SEED, file_checksums=checksums)
         trainer = _TaggerTrainer(
             # The trainer uses only the objective and the outcome of a model, which a tagger has.
             cast(TranslationModel, FertilityTagger(config, len(vocabulary), classes)),
@@ -221,34 +206,6 @@ def train_predictor(
         )
         trainer.metric = "f1"
         return trainer.run()
-
-
-def _check_directory(directory: Path, about: PredictorDescription) -> None:
-    """Raise an error if the directory contains other files than a predictor of this description."""
-    if (directory / PREDICTOR_FILE).is_file():
-        try:
-            known = read_json(directory / PREDICTOR_FILE, PredictorDescription)
-        except InvalidJsonError:
-            known = None
-        if known != about:
-            raise UsageError(
-                f"{directory} contains a predictor of other texts or options; choose another directory"
-            )
-    elif directory.is_dir() and not is_empty(directory):
-        raise UsageError(
-            f"{directory} contains other files than a fertility predictor; choose another directory"
-        )
-
-
-def _digest(*texts: TaggedSentences) -> str:
-    """Return the SHA-256 checksum of sentences and fertilities."""
-    total = hashlib.sha256()
-    for tagged in texts:
-        for words, counts in zip(tagged.sentences, tagged.fertilities, strict=True):
-            total.update(f"{' '.join(words)}\t{' '.join(map(str, counts))}\n".encode())
-        # The separator marks the end of a text: a line that moves to the next text changes the sum.
-        total.update(b"\0")
-    return total.hexdigest()
 
 
 def add_fertilities(prepared: PreparedData, config: FertilityConfig | None, fingerprint: str) -> PreparedData:
