@@ -37,7 +37,7 @@ TEXTS = {
     "multi30k": ("de", "en", ("train.{}.gz",), None),
     "hansards": ("en", "fr", ("train-150k.{}.gz", "gold-test.{}"), "gold-test.talp"),
 }
-OURS = ("ibm1", "ibm2", "hmm", "bayes")
+OURS = ("ibm1", "ibm2", "ibm3", "ibm4", "hmm", "bayes")
 PEERS = ("fast_align", "eflomal")
 FAST_ALIGN = "https://github.com/clab/fast_align"
 

@@ -1,5 +1,7 @@
 """Random sentence pairs and a helper for the aligner tests."""
 
+from itertools import pairwise
+
 import numpy as np
 
 from regard.alignment.em_kernels import MIN_PROBABILITY
@@ -13,6 +15,11 @@ def random_pairs(seed, number=40, words=9, longest=7):
         return [f"{letter}{word}" for word in random.integers(0, words, random.integers(1, longest + 1))]
 
     return [(sentence("s"), sentence("t")) for _ in range(number)]
+
+
+def by_sentence(values, text):
+    """Split an array with one value per token into a list with one array per sentence."""
+    return [values[first:last] for first, last in pairwise(text.offsets)]
 
 
 def table_probability(table, source, target):

@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from aligner_text import random_pairs, table_probability
+from aligner_text import by_sentence, random_pairs, table_probability
 
 from regard.alignment.base import TrainingSetup
 from regard.alignment.corpus import Corpus
@@ -46,16 +46,20 @@ def paths(model, source, target):
         yield path, weight
 
 
-def test_posteriors_match_enumeration(model, tiny):
+def test_posteriors_and_viterbi_match_enumeration(model, tiny):
+    viterbi = HMMAligner(model.table, model.jumps, HMMConfig(decoding="viterbi"))
+    best = by_sentence(viterbi.align(tiny), tiny.target)
     for row, found in enumerate(model.posteriors(tiny)):
         source, target = tiny.source.sentence(row), tiny.target.sentence(row)
-        wanted, total = np.zeros(found.shape), 0.0
+        wanted, total, most = np.zeros(found.shape), 0.0, (0.0, ())
         for path, probability in paths(model, source, target):
             total += probability
+            most = max(most, (probability, path))
             for j, place in enumerate(path):
                 if place >= 0:
                     wanted[j, place] += probability
         np.testing.assert_allclose(found, wanted / total, atol=2e-6)
+        assert tuple(best[row]) == most[1]
 
 
 def test_log_likelihood_and_expected_jumps_match_enumeration(model, tiny):

@@ -38,7 +38,7 @@ def words_of(aligner, pairs):
 
 @pytest.mark.parametrize(
     "config",
-    [*CONFIGS[:3], IBM1Config(null_word=False), BayesConfig(effort=0.1)],
+    [*CONFIGS[:3], IBM1Config(null_word=False), HMMConfig(decoding="viterbi"), BayesConfig(effort=0.1)],
     ids=str,
 )
 def test_aligners_follow_the_laws_of_the_interface(config):

@@ -39,6 +39,8 @@ MAX_BLOCK_CELLS = 1 << 24
 """Maximum number of cells per block, unless one pair has more."""
 MAX_KEPT_CELLS = 1 << 27
 """Maximum number of cells of a corpus whose blocks are kept (512 MiB of slots)."""
+Expectation = Callable[["Block", np.ndarray, np.ndarray, int], np.ndarray]
+"""The expectation step of a model over a block; see `EMAligner.expect`."""
 
 
 def alpha_option(default: float) -> float:
@@ -237,15 +239,19 @@ class EMAligner(DirectionAligner):
             The log-likelihood in nats, the number of null words, and other sums of the model.
         """
 
+    def best(self, block: Block, links: np.ndarray, threads: int) -> None:
+        """Write the source position of each target token, -1 for none, to `links`, int32 [target tokens]."""
+        posteriors, null = block.buffers()
+        self.expect(block, posteriors, null, threads)
+        block.run(pick_links, threads, posteriors, null, links)
+
     def align(self, corpus: Corpus, threads: int = 0) -> np.ndarray:
         """Return the best source word of each target word; see `DirectionAligner.align`."""
         threads = threads or num_available_cpus()
         links = [np.empty(0, dtype=np.int32)]
         for block in iterate_blocks(corpus, self.table, threads):
             links.append(np.empty(block.corpus.num_target_tokens, dtype=np.int32))
-            posteriors, null = block.buffers()
-            self.expect(block, posteriors, null, threads)
-            block.run(pick_links, threads, posteriors, null, links[-1])
+            self.best(block, links[-1], threads)
         return np.concatenate(links)
 
     def posteriors(self, corpus: Corpus, threads: int = 0) -> Iterator[np.ndarray]:
@@ -261,7 +267,7 @@ class EMAligner(DirectionAligner):
 
 
 def train_passes(
-    corpus: Corpus, model: EMAligner, setting: TrainingSetup, stage: str
+    corpus: Corpus, model: EMAligner, setting: TrainingSetup, stage: str, expect: Expectation | None = None
 ) -> Iterator[tuple[int, np.ndarray]]:
     """Run and report the passes over a text: expected counts, then an update of the table of the model.
 
@@ -272,9 +278,10 @@ def train_passes(
         model: The model. Its configuration has the number of passes and the Dirichlet prior of the table.
         setting: Threads and reports.
         stage: Name of the stage, for reports.
+        expect: The expectation step. Default: that of the model.
 
     Yields:
-        The number of the pass, from 1, and the results of `EMAligner.expect`, summed over the blocks.
+        The number of the pass, from 1, and the results of `expect`, summed over the blocks.
     """
     table, threads, words = model.table, setting.num_threads, corpus.num_target_tokens
     kept = corpus.num_cells.sum() <= MAX_KEPT_CELLS
@@ -284,7 +291,7 @@ def train_passes(
         sums = np.zeros(0)
         for block in stored or iterate_blocks(corpus, table, threads):
             posteriors, null = block.buffers()
-            part = model.expect(block, posteriors, null, threads)
+            part = (expect or model.expect)(block, posteriors, null, threads)
             sums = part if not len(sums) else sums + part
             # Posteriors exist for one block at a time; only the counts are kept.
             block.accumulate(posteriors, null, table, counts, threads)

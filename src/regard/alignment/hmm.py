@@ -48,6 +48,10 @@ class HMMConfig:
         default=0.2, help="Interpolation weight of the uniform jump distribution.", gt=0, le=1
     )
     alpha: float = alpha_option(0.01)
+    decoding: Literal["posterior", "viterbi"] = option(
+        default="posterior",
+        help="Decoding: the top-scoring link of each word (posterior), or the top-scoring path (viterbi).",
+    )
 
 
 class _Parameters(NamedTuple):
@@ -96,13 +100,20 @@ class HMMAligner(EMAligner):
             model.jumps = sums[2:].reshape(2, NUM_JUMPS)
         return model
 
+    def best(self, block: Block, links: np.ndarray, threads: int) -> None:
+        """Compute the best source words, or the best path; see `EMAligner.best`."""
+        if self.config.decoding == "viterbi":
+            block.run(viterbi_paths, threads, self._parameters(), links)
+        else:
+            super().best(block, links, threads)
+
     def expect(self, block: Block, posteriors: np.ndarray, null: np.ndarray, threads: int) -> np.ndarray:
         """Run the expectation step; return log-likelihood, number of null words, and jump counts."""
+        return block.run(expect_paths, threads, self._parameters(), posteriors, null)
+
+    def _parameters(self) -> _Parameters:
         table, config = self.table, self.config
-        learned = _Parameters(
-            table.values, table.nulls, self.jumps, config.null_probability, config.smoothing
-        )
-        return block.run(expect_paths, threads, learned, posteriors, null)
+        return _Parameters(table.values, table.nulls, self.jumps, config.null_probability, config.smoothing)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return the learned arrays; see `DirectionAligner.arrays`."""
@@ -144,6 +155,56 @@ def emissions(row, layout, values, nulls, emitted, null_emitted):
         cell = layout.cells[row] + i * n
         for j in range(n):
             emitted[j, i] = translation_probability(values, slots[cell + j])
+
+
+@njit(nogil=True, cache=True)
+def viterbi_paths(first_row, last_row, layout, learned, links):
+    """Write each pair's Viterbi path to `links`: the source position of each target word, -1 for null."""
+    longest, widest = longest_lengths(first_row, last_row, layout.source_lengths, layout.target_lengths)
+    null = learned.null
+    all_moves, first = np.empty((longest, longest), np.float32), np.empty(longest, np.float32)
+    emitted, null_emitted = np.empty((widest, longest), np.float32), np.empty(widest, np.float32)
+    # `best` and `last`: log-probability of the best path by position (column m: none yet), after this word
+    # and after the previous one. `came`: the previous position of that path.
+    best, last = np.empty(longest + 1), np.empty(longest + 1)
+    came = np.empty((widest, longest + 1), np.int32)
+    for row in range(first_row, last_row):
+        m, n = layout.source_lengths[row], layout.target_lengths[row]
+        out = links[layout.offsets[row] : layout.offsets[row] + n]
+        out[:] = -1
+        if m == 0:
+            continue
+        moves = all_moves[:m, :m]
+        transitions(m, learned.jumps, null, learned.smoothing, moves, first)
+        for origin in range(m):
+            first[origin] = math.log(first[origin])
+            for i in range(m):
+                moves[origin, i] = math.log(moves[origin, i])
+        emissions(row, layout, learned.values, learned.nulls, emitted, null_emitted)
+        last[:m] = -np.inf
+        last[m] = 0
+        for j in range(n):
+            # -1: the word is null and the position is kept; otherwise the previous position.
+            for i in range(m + 1):
+                best[i] = last[i] + math.log(null * null_emitted[j])
+                came[j, i] = -1
+            for i in range(m):
+                most, origin = last[m] + first[i], m
+                for before in range(m):
+                    if last[before] + moves[before, i] > most:
+                        most, origin = last[before] + moves[before, i], before
+                most += math.log(emitted[j, i])
+                if most > best[i]:
+                    best[i], came[j, i] = most, origin
+            for i in range(m + 1):
+                last[i] = best[i]
+        # Backtrace from the best final position.
+        at = np.argmax(last[: m + 1])
+        for j in range(n - 1, -1, -1):
+            if came[j, at] >= 0:
+                out[j] = at
+                at = came[j, at]
+    return np.zeros(0)
 
 
 @njit(nogil=True, cache=True)

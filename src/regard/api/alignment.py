@@ -301,7 +301,8 @@ def align_files(
         lowercase: Whether to ignore case.
         symmetrize: Symmetrization of the two directions: intersection, union, grow-diag, grow-diag-final or
             grow-diag-final-and. With forward or backward, only one direction is used.
-        model: Alignment model: ibm1, ibm2, hmm, bayes, or one of a plugin. Default: bayes.
+        model: Alignment model: ibm1, ibm2, hmm, bayes, ibm3 or ibm4 (extension `smt`), or one of a plugin.
+            Default: bayes.
         overrides: Settings of the alignment model, as key=value.
         aligner: Directory of a trained word aligner (`regard align --save-aligner`).
         save_aligner: Directory in which to save the trained aligner.
