@@ -47,6 +47,7 @@ _RANGES = {
     "num_sentences": (0, 1_000_000_000),
     "threshold": (0, 1),
     "fail_on": (0, 1),
+    "filter": (0, 1),
     "slack": (0, 99),
 }
 """The ranges of numbers that are parameters of functions; option classes check their fields."""

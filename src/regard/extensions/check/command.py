@@ -83,6 +83,8 @@ class CheckOutput:
         fail_on: Probability from which a finding lets the command end with exit status 3. Default: none does.
         accept: Output file for the findings of this check, which `ignore` then leaves out.
         ignore: File with accepted findings, which are neither shown nor written, and are no failure.
+        filter: Only of pairs on standard input: write those whose errors are all less probable, as lines
+            SOURCE<tab>TRANSLATION, instead of results.
         labels: File with labels, which are compared with the probabilities: JSON lines as of `regard corrupt
             --labels-output`.
     """
@@ -98,6 +100,7 @@ class CheckOutput:
     fail_on: float | None = None
     accept: Path | None = None
     ignore: Path | None = None
+    filter: float | None = None
     labels: Path | None = None
 
 
@@ -107,7 +110,7 @@ class CheckOutput:
     panels={
         "Detector": "detector checker training training_file save_checker num_threads",
         "File format": "file_options",
-        "Output": "num_sentences error threshold sentence_scores json report labels",
+        "Output": "num_sentences error threshold sentence_scores json report filter labels",
         "Findings": "findings annotate fail_on accept ignore",
     },
     parts={"output": "regard.extensions.check.command:CheckOutput"},
@@ -133,6 +136,10 @@ def check_command(call: ApiCall) -> None:
         _check_stream(call)
         return
     output: CheckOutput = call.take("output")
+    if output.filter is not None:
+        raise UsageError(
+            "--filter needs pairs on standard input: paste SOURCE TRANSLATION | regard check - --filter ..."
+        )
     with ExitStack() as files:
         # Files are opened first, so that an unwritable one is reported before a model is trained.
         findings = _FindingsOutput(output, files)
@@ -163,7 +170,7 @@ def check_command(call: ApiCall) -> None:
     findings.end()
 
 
-_STREAM_FLAGS = {"json", "threshold", "findings", "annotate", "fail_on", "accept", "ignore"}
+_STREAM_FLAGS = {"json", "filter", "threshold", "findings", "annotate", "fail_on", "accept", "ignore"}
 
 
 def _check_stream(call: ApiCall) -> None:
@@ -194,7 +201,10 @@ def _check_stream(call: ApiCall) -> None:
         file = files.enter_context(open_output(None))
         detector = prepare_detector(**values, on_message=print_message)
         for sentence in check_blocks(open_segments("-", options=options), detector):
-            if output.json is not None:
+            if output.filter is not None:
+                if sentence.worst < output.filter:
+                    file.write(f"{sentence.source}\t{sentence.translation}\n")
+            elif output.json is not None:
                 file.write(json.dumps(sentence.to_data(), ensure_ascii=False) + "\n")
             else:
                 _write_row(file, sentence.row(), with_header=sentence.line == 1)
