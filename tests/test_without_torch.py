@@ -43,7 +43,7 @@ def run(directory: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
     "line",
     [
         "check test.de test.en --checker checker --json check.json --sentence-scores scores.tsv",
-        "check test.de test.en --detector length",
+        "check test.de test.en --detector length --report check.html",
         "corrupt test.de test.en --checker checker -o corrupted",
         "align train.de train.en --model ibm1 -o links --save-aligner aligner",
         "evaluate test.en test.en",

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from regard.extensions.check.corrupt import CorruptedText as CorruptedText
     from regard.extensions.check.corrupt import corrupt as corrupt
     from regard.extensions.check.evaluation import CoverageEvaluation as CoverageEvaluation
+    from regard.extensions.check.page import check_report as check_report
     from regard.extensions.check.report import ReportCheck as ReportCheck
-    from regard.extensions.check.report import check_report as check_report
     from regard.extensions.check.result import CoverageCheck as CoverageCheck
     from regard.extensions.check.sentences import CheckedSentence as CheckedSentence
     from regard.generation.config import Sampling

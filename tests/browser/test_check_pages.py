@@ -12,7 +12,8 @@ from browser.conftest import lines, serve
 from checked_text import TEXTS, made_check
 from extensions.serve.served import save_model
 from made_report import PAIRS, make_report
-from regard.extensions.check.report import check_report
+from regard.extensions.check.findings import HEADER, accepted_lines
+from regard.extensions.check.page import check_report
 from regard.extensions.check.server import CheckServer
 from regard.extensions.serve.app import create_app
 from regard.extensions.serve.config import ServeConfig
@@ -24,7 +25,7 @@ pytestmark = pytest.mark.browser
 
 @pytest.fixture(scope="module")
 def checked(tmp_path_factory) -> str:
-    """Return the address of a page without references."""
+    """Return the address of the page of a check."""
     path = check_report(made_check(), tmp_path_factory.mktemp("page") / "check.html", "<i>out.en</i>")
     return path.as_uri()
 
@@ -39,40 +40,80 @@ def compared(tmp_path_factory) -> str:
     return path.as_uri()
 
 
-def test_page_of_a_check_has_marked_words_and_the_worst_first(page, checked):
+def test_page_of_a_check_has_marked_findings_and_the_highest_risk_first(page, checked):
     page.on("dialog", lambda dialog: pytest.fail(f"a script of the text ran: {dialog.message}"))
     page.goto(checked)
     assert lines(page) == ["s4", "s1", "s2", "s3"]
-    first = page.locator("#s1")
-    assert first.locator(".source .mark.omission").all_text_contents() == ["roter"]
-    tip = str(first.locator(".source .mark").get_attribute("title"))
-    assert "90 %" in tip and "<b>made</b>" in tip
-    assert first.locator(".output .word.mark.addition").all_text_contents() == ["runs"]
-    # Probable errors of the sentence are tags; the others are below the threshold.
-    assert first.locator(".tag").all_text_contents() == ["omitted 90 %"]
-    assert page.locator("#s4 .tag").all_text_contents() == ["unrelated 97 %"]
-    # Texts keep their own spaces and characters beyond the basic plane.
-    for number, (source, target) in enumerate(TEXTS, 1):
-        assert page.locator(f"#s{number} .source dd bdi").text_content() == source
-        assert page.locator(f"#s{number} .output dd bdi").text_content() == target
-    assert page.locator("#s3 .source .mark").all_text_contents() == ["schläft"]
-    assert page.locator(".reference").count() == 0
-    for hidden in ("#scores", "#charts", "#reference-marks"):
-        expect(page.locator(hidden)).to_be_hidden()
+    expect(page.locator("h1")).to_have_text("Check of <i>out.en</i>")
+    assert page.locator("#s1 .texts .mark.omission").all_text_contents() == ["roter"]
+    assert page.locator("#s3 .texts .mark").all_text_contents() == ["schläft"]
+    tip = str(page.locator("#s1 .texts .mark").get_attribute("title"))
+    assert tip == "Probably not translated (omission, 90 %, major)"
+    # A finding in the whole text has no mark, only its tag. Texts keep characters beyond the basic plane.
+    assert page.locator("#s4 .texts .mark").count() == 0
+    assert page.locator("#s4 .tag").all_text_contents() == ["unrelated 97 %, critical"]
+    for number, texts in enumerate(TEXTS, 1):
+        assert tuple(page.locator(f"#s{number} .texts bdi").all_text_contents()) == texts
 
 
-def test_threshold_moves_the_marks_and_the_sentences_can_be_sorted_by_each_error(page, checked):
+def test_segments_are_filtered_by_type_severity_and_words(page, checked):
     page.goto(checked)
-    expect(page.locator("#s2 .tag")).to_have_text("omitted 70 %")
-    page.locator("#from").fill("0.75")
-    expect(page.locator("#s2 .mark")).to_have_count(0)
-    expect(page.locator("#s1 .source .mark")).to_have_text("roter")
-    page.locator("#sort").select_option(label="omission (probability)")
+    for control, value, shown in (("kinds", "omission", ["s4"]), ("severities", "critical", ["s1", "s3"])):
+        page.locator(f"#{control} [value={value}]").uncheck()
+        assert lines(page) == shown
+        page.locator("#clear").click()
+    page.locator("#order").select_option("text")
     assert lines(page) == ["s1", "s2", "s3", "s4"]
-    page.locator("#clear").click()
-    assert lines(page)[0] == "s4"
-    page.locator("#s1 .open").click()
-    expect(page.locator("#s1 .remarks div").first).to_have_text("probably omittedroter 90 %")
+    page.locator("#search").fill("RUNS hund")
+    assert lines(page) == ["s1"]
+    # The link to a segment that the filters hide shows all segments.
+    page.evaluate("location.hash = '#s3'")
+    expect(page.locator("#s3")).to_be_focused()
+    expect(page.locator("#count")).to_have_text("4 of 4 segments")
+
+
+def test_findings_are_accepted_by_keys_and_downloaded_for_ignore(page, tmp_path):
+    check, accepted = made_check(), tmp_path / "accepted.txt"
+    findings = check.findings()
+    accepted.write_text(accepted_lines([findings[3]]))
+    page.goto(check_report(check, tmp_path / "check.html", ignore=accepted).as_uri())
+    assert lines(page) == ["s1", "s2", "s3"]
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    page.keyboard.press("c")
+    context = page.locator("#s2 .context")
+    assert context.first.locator("bdi").all_text_contents() == list(TEXTS[0])
+    assert context.last.locator("bdi").all_text_contents() == [*TEXTS[2], *TEXTS[3]]
+    page.keyboard.press("Escape")
+    expect(context).to_have_count(0)
+    page.keyboard.press("?")
+    expect(page.locator("#help")).to_be_visible()
+    page.keyboard.press("Escape")
+    page.keyboard.press("k")
+    page.keyboard.press("a")
+    expect(page.locator("#s1 input")).to_be_checked()
+    page.locator("#s2 input").check()
+    page.locator("#s2 input").uncheck()
+    # The browser remembers the accepted findings.
+    page.reload()
+    assert lines(page) == ["s2", "s3"]
+    expect(page.locator("#progress")).to_have_text("2 of 4 findings accepted")
+    with page.expect_download() as download:
+        page.locator("#download").click()
+    download.value.save_as(accepted)
+    assert accepted.read_text() == HEADER + accepted_lines([findings[0], findings[3]])
+    page.locator("#state").select_option("accepted")
+    assert lines(page) == ["s4", "s1"]
+
+
+def test_segments_of_a_large_text_are_rendered_when_they_come_near(page, tmp_path):
+    page.goto(check_report(made_check([("ein Hund", "a dog")] * 3000), tmp_path / "check.html").as_uri())
+    page.locator("#state").select_option("all")
+    assert len(lines(page)) < 300
+    page.keyboard.press("Escape")
+    page.evaluate("scrollTo(0, document.documentElement.scrollHeight)")
+    expect(page.locator("#s2999")).to_be_in_viewport()
+    assert len(lines(page)) < 600
 
 
 def test_report_shows_the_marks_of_a_detector_or_those_against_the_reference(page, compared):

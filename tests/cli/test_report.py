@@ -161,16 +161,16 @@ def test_mismatched_links_and_translations_are_reported(models, files):
         run("report", files / "short.txt", "--config-test")
 
 
-def test_a_check_without_reference_is_written_as_a_page(files):
+def test_a_check_is_written_as_a_page(files):
     (files / "given.txt").write_text("A B C\nD E D E D E\n\nF G A\nC\nB\n")
     options = ("--detector", "repetition", "--report", files / "check.html", "--threshold", 0.25)
     result = run("check", files / "in.txt", files / "given.txt", *options)
     assert result.exit_code == 0 and "check.html" in result.stderr
     data = read(files / "check.html")
-    assert (data["reference"], data["title"], data["metrics"]) == (None, "Check of given.txt", [])
-    assert (data["check"]["threshold"], len(data["sentences"])) == (0.25, len(SOURCE))
-    # The keys of the figures are those of the detector, without comparisons with a reference.
-    assert [figure["key"] for figure in data["figures"]] == ["length", "check", "repetition"]
+    assert (data["title"], data["threshold"]) == ("Check of given.txt", 0.25)
+    # The second line repeats `D E` twice; lines with equal probabilities keep their order.
+    assert [len(sentence["findings"]) for sentence in data["sentences"]] == [0, 1, 0, 0, 0, 0]
+    assert data["by_risk"] == [1, 0, 2, 3, 4, 5]
     with pytest.raises(DataError, match="no sentences"):
         regard.check_report(regard.check([], [], "length"), files / "none.html")
     with pytest.raises(UsageError, match="threshold=2"):

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from made_report import PAIRS, make_report, stored_weights
+from regard.reporting.html import script_json
 from regard.reporting.model_card import ModelCard
-from regard.reporting.page import render, script_json
+from regard.reporting.page import render
 from regard.reporting.word_maps import MapPacker, WordMap, quantize, word_map
 
 

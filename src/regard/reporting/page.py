@@ -1,30 +1,25 @@
 """Render the HTML report: one offline, searchable file with the translations and maps of several systems.
 
 The page contains its data as JSON and its attention maps as compressed bytes, which its script plots on
-demand. It makes no network requests, and inserts all data as text, never as markup.
+demand.
 """
 
-import base64
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.resources import files
 from typing import Any, Protocol
-
-from jinja2 import Environment, StrictUndefined
 
 from regard.config.results import json_value
 from regard.errors import UsageError
+from regard.reporting.html import render_html
 from regard.reporting.scores import LOWER_IS_BETTER, ScoreTable, sentence_statistics
 from regard.reporting.systems import SentenceResult, SystemResults
 from regard.reporting.word_maps import MapPacker
-from regard.text.files import format_json
 from regard.text.links import GoldLinks, Links
-from regard.text.paths import readable
 
 _DIGITS = 4
 _STYLES = ("base.css", "report.css")
 _SCRIPTS = (
+    "shared.js",
     "map-colors.js",
     "map.js",
     "marks.js",
@@ -89,7 +84,7 @@ class Report:
     Attributes:
         title: Title of the page.
         source: Name of the source text for display, such as its file.
-        reference: Name of the reference text for display. None for a page without references and scores.
+        reference: Name of the reference text for display.
         sentence_pairs: The lines and their references.
         systems: The results of each system, all for the same lines.
         scores: The scores of the systems.
@@ -102,7 +97,7 @@ class Report:
 
     title: str
     source: str
-    reference: str | None
+    reference: str
     sentence_pairs: Sequence[tuple[str, str]]
     systems: Sequence[SystemResults]
     scores: ScoreTable
@@ -140,41 +135,11 @@ def render(report: Report) -> str:
         **_scores(report.scores),
         "columns": [[head, list(cells)] for head, cells in report.columns.items()],
         "attention": report.scores.attention,
-        "figures": sentence_statistics(
-            report.systems,
-            report.scores,
-            report.reference is not None,
-            report.check and report.check.sentences,
-        ),
+        "figures": sentence_statistics(report.systems, report.scores, check and check.sentences),
         "sentences": [_sentence(report, row, packer) for row in range(len(report.sentence_pairs))],
     }
-    styles, scripts = ("\n".join(map(_asset, names)) for names in (_STYLES, _SCRIPTS))
-    # `StrictUndefined` makes a misspelled name in the template an error instead of empty text.
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    return environment.from_string(_asset("report.html.j2")).render(
-        title=readable(report.title),
-        styles=styles,
-        style_hash=_digest(styles),
-        scripts=scripts,
-        script_hash=_digest(scripts),
-        data=script_json(_rounded(json_value(data))),
-        chunks=packer.chunks(),
-    )
-
-
-def script_json(data: Any) -> str:
-    """Return JSON for use inside a script element: no text in it can end the element or start a comment.
-
-    Non-finite numbers become null.
-    """
-    text = format_json(json_value(data), separators=(",", ":"))
-    # U+2028 and U+2029 are line breaks in older versions of JavaScript, but not in JSON.
-    for character in "<>&\u2028\u2029":
-        text = text.replace(character, f"\\u{ord(character):04x}")
-    # Another lone surrogate, from text that was cut within a character, cannot be encoded as UTF-8.
-    return text.encode("utf-8", "replace").decode("utf-8")
+    rounded = _rounded(json_value(data))
+    return render_html("report.html.j2", report.title, rounded, _STYLES, _SCRIPTS, chunks=packer.chunks())
 
 
 def _rounded(value: Any) -> Any:
@@ -184,15 +149,6 @@ def _rounded(value: Any) -> Any:
     if isinstance(value, list):
         return [_rounded(item) for item in value]
     return round(value, _DIGITS) if isinstance(value, float) else value
-
-
-def _digest(text: str) -> str:
-    """Return the hash of a script or a style sheet, as the content security policy allows no other."""
-    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode('ascii')}"
-
-
-def _asset(name: str) -> str:
-    return files("regard.reporting").joinpath("assets", name).read_text(encoding="utf-8")
 
 
 def _scores(scores: ScoreTable) -> dict[str, Any]:

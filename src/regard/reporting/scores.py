@@ -181,7 +181,7 @@ class SentenceStatistic:
 
 
 def sentence_statistics(
-    systems: Sequence[SystemResults], scores: ScoreTable, has_references: bool, checks: Checks | None
+    systems: Sequence[SystemResults], scores: ScoreTable, checks: Checks | None
 ) -> list[SentenceStatistic]:
     """Return the statistics of all sentences; `checks` has the errors that a detector finds."""
     statistics: list[SentenceStatistic] = []
@@ -195,8 +195,7 @@ def sentence_statistics(
         if key in scores.sentence_scores:
             values = [system_scores.tolist() for system_scores in scores.sentence_scores[key]]
             statistics.append(SentenceStatistic(key, scores.names[key], values, 1))
-    if has_references:
-        add("rep", "repetitions", lambda result: float(result.sentence.repetition_score))
+    add("rep", "repetitions", lambda result: float(result.sentence.repetition_score))
     if "drop" in scores.sentence_scores:
         add("drop", "dropped words", lambda result: float(len(result.sentence.dropped)))
         add(

@@ -11,7 +11,7 @@ EXTENSION = Extension(
         "CoverageModel": "regard.extensions.check.api",
         "ReportCheck": "regard.extensions.check.report",
         "check": "regard.extensions.check.api",
-        "check_report": "regard.extensions.check.report",
+        "check_report": "regard.extensions.check.page",
         "corrupt": "regard.extensions.check.corrupt",
         "register_detector": "regard.extensions.check.base",
     },

@@ -76,7 +76,7 @@ class CheckOutput:
         threshold: Probability from 0 to 1 from which sentences are counted and shown, and words are marked.
         sentence_scores: Output file for the scores of each sentence, tab-separated.
         json: Also write the results to this JSON file.
-        report: Output file for an HTML page with all sentences, sorted by the probability of an error.
+        report: Output file for an HTML page with all sentences, in which a reader accepts findings.
         findings: Output file with one place per probable error, from `threshold` on: JSON lines, or SARIF
             2.1.0 if its name ends in .sarif.
         annotate: Annotate the findings in the files of a pull request, by workflow commands on stderr.
@@ -156,10 +156,10 @@ def check_command(call: ApiCall) -> None:
     # The files come before the text, whose reader may end early (`| head`).
     write_json(output.json, result)
     if output.report is not None:
-        from regard.extensions.check.report import check_report  # needs PyTorch
+        from regard.extensions.check.page import check_report
 
         name = Path(call.values.get("translations") or call.values["sources"]).name
-        written = check_report(result, output.report, name, threshold=output.threshold)
+        written = check_report(result, output.report, name, threshold=output.threshold, ignore=output.ignore)
         print_message(f"wrote {written}")
     with open_output(None) as file:
         _show(file, result, output, accepted_segments)

@@ -84,6 +84,11 @@ class Finding:
     probability: float
     segment: str
 
+    @property
+    def key(self) -> str:
+        """The line of the finding in a file of accepted ones; the same for all places in a segment."""
+        return f"{self.segment} {self.type}"
+
 
 def segment_hash(sentence: CheckedSentence) -> str:
     """Return the hash by which accepted findings are recognized."""
@@ -154,7 +159,7 @@ def _finding(
 
 def accepted_lines(findings: Iterable[Finding]) -> str:
     """Return the sorted lines of a file of accepted findings: the hash of a segment and a type."""
-    return "".join(f"{key}\n" for key in sorted(set(map(_key, findings))))
+    return "".join(f"{key}\n" for key in sorted({each.key for each in findings}))
 
 
 def read_accepted(path: Path | str) -> frozenset[str]:
@@ -178,11 +183,7 @@ def read_accepted(path: Path | str) -> frozenset[str]:
 
 def without_accepted(findings: Iterable[Finding], accepted: Collection[str]) -> list[Finding]:
     """Return the findings that are not among the accepted ones of `read_accepted`."""
-    return [finding for finding in findings if _key(finding) not in accepted]
-
-
-def _key(finding: Finding) -> str:
-    return f"{finding.segment} {finding.type}"
+    return [finding for finding in findings if finding.key not in accepted]
 
 
 def format_lines(findings: Iterable[Finding]) -> str:

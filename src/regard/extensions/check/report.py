@@ -1,23 +1,17 @@
-"""The check of translations as a part of a report, and as a page of its own."""
+"""The check of translations as a part of a report."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import date
 from functools import partial
 from pathlib import Path
 
-from regard.analysis.errors import SentenceErrors
 from regard.api.arguments import TextSource
 from regard.api.systems import Companions
-from regard.errors import DataError
 from regard.extensions.check.api import CoverageModel, check
 from regard.extensions.check.base import DETECTORS
 from regard.extensions.check.detectors import NOTES
-from regard.extensions.check.result import CoverageCheck
-from regard.reporting.page import PageCheck, Report, render
-from regard.reporting.scores import ScoreTable
-from regard.reporting.systems import SentenceResult, SystemResults
-from regard.text.files import open_atomic
+from regard.reporting.page import PageCheck
+from regard.reporting.systems import SystemResults
 
 
 @dataclass(frozen=True)
@@ -113,49 +107,3 @@ def train_checker(companions: Companions) -> CoverageModel | None:
 
     load = partial(CoverageModel.load, num_threads=companions.num_threads)
     return companions.load_or_train("checker", "coverage model", load, train)
-
-
-def check_report(
-    result: CoverageCheck,
-    output: Path | str = "check.html",
-    name: str = "translation",
-    title: str | None = None,
-    threshold: float = 0.5,
-) -> Path:
-    """Write an HTML page with the errors of a check, in decreasing order of their probability.
-
-    Args:
-        result: The check.
-        output: File of the page.
-        name: Name of the system, or of the file of its translations.
-        title: Title of the page. Default: `Check of NAME`.
-        threshold: Probability from which words are marked at first; the reader of the page can change it.
-
-    Returns:
-        The file of the page.
-
-    Raises:
-        DataError: if the check has no sentences, or the file cannot be written.
-    """
-    if not result.sentences:
-        raise DataError("the check has no sentences: a page needs at least one")
-    sentences = []
-    for sentence in result.sentences:
-        sides = ((sentence.source, sentence.source_words), (sentence.translation, sentence.target_words))
-        source, target = (tuple(text[first:last] for first, last in spans) for text, spans in sides)
-        sentences.append(
-            SentenceResult(SentenceErrors(sentence.line, source, (), target), sentence.translation)
-        )
-    page = Report(
-        title or f"Check of {name}",
-        "",
-        None,
-        [(sentence.source, "") for sentence in result.sentences],
-        [SystemResults(name, name, tuple(sentences))],
-        ScoreTable({}, {}, {}, {}, [], {}, [None], []),
-        check=PageCheck(result.detector, threshold, [result.to_dict()["sentences"]], NOTES),
-        date=date.today().isoformat(),
-    )
-    with open_atomic(Path(output)) as file:
-        file.write(render(page).encode())
-    return Path(output)

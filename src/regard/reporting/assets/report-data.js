@@ -49,17 +49,6 @@ const reportData = (() => {
     sink: "Attention of the sink, summed over all time steps: an extra position that receives the attention not given to any source word.",
   };
 
-  /** An element with attributes and children; strings become text, never markup. */
-  function element(name, attributes, ...children) {
-    const made = document.createElement(name);
-    for (const [key, value] of Object.entries(attributes || {})) {
-      if (value === true) made.setAttribute(key, "");
-      else if (value !== false && value !== null && value !== undefined) made.setAttribute(key, value);
-    }
-    made.append(...children.filter((child) => child !== null && child !== undefined && child !== ""));
-    return made;
-  }
-
   /** Return a promise of the decompressed bytes of a chunk of maps. */
   function chunk(number) {
     if (!inflated.has(number)) {
@@ -96,5 +85,5 @@ const reportData = (() => {
     return value === null || value === undefined ? "–" : value.toFixed(digits).replace("-", "−");
   }
 
-  return { data, element, map, words, shown, TIPS, SENTENCE_TIPS };
+  return { data, element: regardShared.element, map, words, shown, TIPS, SENTENCE_TIPS };
 })();

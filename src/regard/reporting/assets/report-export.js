@@ -2,25 +2,15 @@
 "use strict";
 
 const reportExport = (() => {
-  const { data, element } = reportData;
+  const { data, element } = reportData, { save } = regardShared;
   const NAMESPACE = "http://www.w3.org/2000/svg";
   const STYLES = ["fill", "stroke", "stroke-width", "stroke-dasharray", "stroke-linejoin", "opacity", "font-size",
     "font-family", "font-weight", "text-anchor", "visibility"];
   const PIXELS = 3; // of a PNG file per pixel of the page
-  const KEPT = 60_000; // milliseconds until the memory of a file is freed
 
   /** Return a text as the name of a file. */
   function fileName(text, ending) {
     return `${text.normalize("NFKD").replace(/[^\p{L}\p{N}]+/gu, "-").replace(/^-|-$/g, "").slice(0, 60) || "report"}.${ending}`;
-  }
-
-  function save(name, blob) {
-    const address = URL.createObjectURL(blob);
-    const link = element("a", { href: address, download: name });
-    document.body.append(link);
-    link.click();
-    link.remove();
-    setTimeout(() => URL.revokeObjectURL(address), KEPT);
   }
 
   // Tables
@@ -50,11 +40,11 @@ const reportExport = (() => {
 
   /** Return the table of sentences: one row per sentence and system. */
   function sentenceRows() {
-    const head = ["line", "system", "source", ...(data.reference ? ["reference"] : []), "translation",
+    const head = ["line", "system", "source", "reference", "translation",
       ...data.figures.map((figure) => figure.name)];
     return [head, ...data.sentences.flatMap((sentence, index) => sentence.systems.map((own, i) => [
       sentence.line, data.systems[i].name, sentence.source_words.join(" "),
-      ...(data.reference ? [sentence.reference_words.join(" ")] : []), own.target_words.join(" "),
+      sentence.reference_words.join(" "), own.target_words.join(" "),
       ...data.figures.map((figure) => figure.values[i][index]),
     ]))];
   }
@@ -72,7 +62,7 @@ const reportExport = (() => {
     const scores = button("Scores as CSV", "Download the table of scores", () => save(fileName(`${data.title} scores`, "csv"), written(scoreRows())));
     const sentences = button("Sentences as CSV", "Download all sentences with their translations, scores and probabilities",
       () => save(fileName(`${data.title} sentences`, "csv"), written(sentenceRows())));
-    return data.metrics.length ? [scores, sentences] : [sentences];
+    return [scores, sentences];
   }
 
   // Figures

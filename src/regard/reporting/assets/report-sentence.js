@@ -14,28 +14,17 @@ const reportSentence = (() => {
   // The marks of words: those of the detector, or those that compare with the reference.
   const marking = { by: data.check ? "detector" : "reference", from: data.check ? data.check.threshold : 0 };
 
-  /**
-   * Return words as text; `marks` maps a word's index to [class, tooltip], or to a function that marks the word.
-   * The gaps between the words are those of `text`, or else spaces.
-   */
-  function line(tokens, marks, text) {
+  /** Return words as text; `marks` maps a word's index to [class, tooltip], or to a function that marks the word. */
+  function line(tokens, marks) {
     const made = element("bdi", { dir: "auto" });
-    let end = 0;
     tokens.forEach((word, i) => {
-      const start = text === undefined ? -1 : text.indexOf(word, end);
-      made.append(start >= 0 ? text.slice(end, start) : i ? " " : "");
-      if (start >= 0) end = start + word.length;
+      made.append(i ? " " : "");
       const mark = marks && marks.get(i);
       const finish = typeof mark === "function" ? mark : (one) => one;
       const [kind, tip] = Array.isArray(mark) ? mark : ["", null];
       made.append(finish(element("span", { class: `word ${kind}`.trim(), title: tip, "data-word": i }, word)));
     });
     return made;
-  }
-
-  /** Return the plain text of a page without references, where the words are those of the detector. */
-  function plain(own, side) {
-    return data.reference ? undefined : own.check[side];
   }
 
   /** Return the marks of a detector for the words of one side; the source may have marks for several systems. */
@@ -126,11 +115,11 @@ const reportSentence = (() => {
   function card(index) {
     const sentence = data.sentences[index];
     const texts = element("dl", {},
-      row("source", line(sentence.source_words, sourceMarks(sentence), plain(sentence.systems[0], "source")), [], { class: "row source" }));
-    if (data.reference) texts.append(row("reference", line(sentence.reference_words), [], { class: "row reference" }));
+      row("source", line(sentence.source_words, sourceMarks(sentence)), [], { class: "row source" }),
+      row("reference", line(sentence.reference_words), [], { class: "row reference" }));
     sentence.systems.forEach((own, system) => {
       const output = own.error ? element("em", { class: "soft" }, `not translated: ${own.error}`)
-        : own.target_words.length ? line(own.target_words, outputMarks(own), plain(own, "translation")) : element("em", { class: "soft" }, "(empty)");
+        : own.target_words.length ? line(own.target_words, outputMarks(own)) : element("em", { class: "soft" }, "(empty)");
       texts.append(row(data.systems[system].name, output, [element("span", { class: "tags" }, ...tags(index, system))],
         { class: `row output system-${system % 6}`, "data-system": system }));
     });
@@ -249,7 +238,7 @@ const reportSentence = (() => {
     }
     if (own.source_words) found.push(["source words of this system", source.join(" "), "The tokenizers of this system split the source into these words."]);
     if (own.dropped && own.dropped.length) found.push(["dropped", own.dropped.map((i) => source[i]).join(", "), SENTENCE_TIPS.drop]);
-    if (own.again && data.reference) found.push(["repeated", repetitions(own), SENTENCE_TIPS.again]);
+    if (own.again) found.push(["repeated", repetitions(own), SENTENCE_TIPS.again]);
     if (own.excessive && own.excessive.length) found.push([own.fertility ? "more than its fertility" : "more than twice the mean", listed(own.excessive), SENTENCE_TIPS.excessive]);
     if (own.sink !== undefined) found.push(["sink", shown(own.sink, 2), SENTENCE_TIPS.sink]);
     return found.length ? [element("dl", { class: "remarks" }, ...found.map(([name, text, tip]) =>

@@ -62,7 +62,6 @@ const reportSummary = (() => {
 
   /** Return the lines of the summary. */
   function verdicts(marking, pick) {
-    if (marking.by === "reference" && !data.reference) return [];
     return [...data.systems.map((_, i) => verdict(i, marking, pick)),
       element("p", { class: "soft" }, ...basis(marking), "Click a number to list its sentences.")];
   }
@@ -71,9 +70,7 @@ const reportSummary = (() => {
   function about() {
     const count = `${data.sentences.length.toLocaleString("en")} sentences`;
     const day = data.date && new Date(`${data.date}T12:00`).toLocaleDateString("en", { year: "numeric", month: "long", day: "numeric" });
-    const text = data.source ? [" of ", element("bdi", {}, data.source)] : [];
-    const reference = data.reference ? [", references: ", element("bdi", {}, data.reference)] : [];
-    return [day ? `${day} · ` : "", count, ...text, ...reference];
+    return [day ? `${day} · ` : "", count, " of ", element("bdi", {}, data.source), ", references: ", element("bdi", {}, data.reference)];
   }
 
   /** Return the card of each model: its properties with tooltips. */

@@ -197,7 +197,6 @@
 
   /** Fill in the line of the detector: a legend of its marks, the smallest marked probability, and the kind of marks. */
   function marks() {
-    byId("reference-marks").hidden = byId("map-keys").hidden = !data.reference;
     if (data.systems.length > 1) {
       byId("marks").append(reportSentence.owners());
       byId("marks").hidden = false;
@@ -216,12 +215,10 @@
       ...regardMarks.samples(element, detector), "The stronger a mark, the more probable is the error.");
     byId("marks").prepend(legend);
     byId("marks").append(element("label", {}, element("span", {}, "Mark words from "), from, " ", shown));
-    if (data.reference) {
-      const by = element("select", { class: "field", id: "by" });
-      options(by, [["detector", "the detector"], ["reference", "a comparison with the reference"]]);
-      by.addEventListener("change", () => { marking.by = by.value; from.disabled = by.value !== "detector"; summarize(); show(); });
-      byId("marks").append(element("label", {}, element("span", {}, "Marks of "), by));
-    }
+    const by = element("select", { class: "field", id: "by" });
+    options(by, [["detector", "the detector"], ["reference", "a comparison with the reference"]]);
+    by.addEventListener("change", () => { marking.by = by.value; from.disabled = by.value !== "detector"; summarize(); show(); });
+    byId("marks").append(element("label", {}, element("span", {}, "Marks of "), by));
     byId("marks").hidden = false;
   }
 
@@ -261,35 +258,13 @@
     return found !== null;
   }
 
-  // Light and dark
-
-  function theme() {
-    const button = byId("theme"), system = matchMedia("(prefers-color-scheme: dark)");
-    let kept = null;
-    try { kept = localStorage.getItem("regard-theme"); } catch { /* a page from a file may have no access to storage */ }
-    const apply = () => {
-      const dark = kept ? kept === "dark" : system.matches;
-      if (kept) document.documentElement.dataset.theme = kept;
-      button.textContent = dark ? "Light" : "Dark";
-      button.setAttribute("aria-pressed", String(dark));
-      button.setAttribute("aria-label", "dark colors");
-    };
-    button.addEventListener("click", () => {
-      kept = (kept ? kept === "dark" : system.matches) ? "light" : "dark";
-      try { localStorage.setItem("regard-theme", kept); } catch { /* as above */ }
-      apply();
-    });
-    system.addEventListener("change", apply);
-    apply();
-  }
-
   // All parts
 
-  theme();
+  regardShared.theme();
   byId("about").append(...reportSummary.about());
   summarize();
   byId("models").append(...reportSummary.cards());
-  if (data.reference) byId("intervals").append("95 % intervals by bootstrap resampling",
+  byId("intervals").append("95 % intervals by bootstrap resampling",
     data.systems.length > 1 ? `; below them, the difference from ${data.systems[0].name} and its p-value` : "", ".");
   byId("table").append(...reportCharts.table());
   regardScroll.watch(document.querySelector(".scroll"));
@@ -297,10 +272,7 @@
   byId("downloads").append(...reportExport.tables());
   byId("notes").append(...data.notes.map((note) => element("li", {}, note)));
   byId("legend").append(...reportCharts.legend());
-  // A page of a check without reference has no scores and no charts.
-  const sections = [["summary", "Summary"], ["scores", "Scores"], ["charts", "Charts"], ["sentences", "Sentences"]]
-    .filter(([id]) => data.reference || id === "sentences" || id === "summary");
-  for (const [id] of sections) byId(id).hidden = false;
+  const sections = [["summary", "Summary"], ["scores", "Scores"], ["charts", "Charts"], ["sentences", "Sentences"]];
   controls();
   marks();
   listen();
@@ -309,6 +281,6 @@
   document.querySelector("nav").append(...sections.map(([id, name]) => element("a", { href: `#${id}` }, name)));
   follow();
   // The charts are added after the first sentences are visible.
-  if (data.reference) requestAnimationFrame(() => byId("chart-grid").append(...reportCharts.charts()));
+  requestAnimationFrame(() => byId("chart-grid").append(...reportCharts.charts()));
   document.documentElement.dataset.ready = "true";
 })();
