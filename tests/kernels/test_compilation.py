@@ -1,4 +1,4 @@
-"""Tests of the cache of compiled code where a process cannot write, and of compiled sorting and search."""
+"""Tests of the cache of compiled code where a process cannot write, and of compiled search."""
 
 import os
 import subprocess
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from regard.kernels.compilation import search_key, stable_argsort
+from regard.kernels.compilation import search_key
 
 SCRIPT = """
 import logging, resource, sys
@@ -67,16 +67,6 @@ def test_only_the_first_process_compiles_and_reports_the_directory(tmp_path) -> 
     assert log.startswith("INFO") and str(cache) in log and log.count("\n") == 1
     assert len(list(cache.rglob("*.nbc"))) == 2
     assert run(tmp_path, NUMBA_CACHE_DIR=str(cache)) == ""
-
-
-# Few distinct values, so that equal keys are frequent.
-KEYS = st.lists(st.sampled_from([-np.inf, -1.5, 0.0, 1e-300, 2.0, 3.0, np.inf]), max_size=150)
-
-
-@given(KEYS)
-def test_order_equals_the_stable_order_of_numpy(keys) -> None:
-    keys = np.array(keys, dtype=np.float64)
-    np.testing.assert_array_equal(stable_argsort(keys), np.argsort(keys, kind="stable"))
 
 
 @given(st.sets(st.integers(-20, 20)), st.integers(-25, 25))

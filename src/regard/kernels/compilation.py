@@ -82,47 +82,6 @@ def splitmix64(x):
     return x ^ (x >> np.uint64(31))
 
 
-_RUN = 20  # number of keys that are sorted by insertion before runs are merged
-
-
-@njit(nogil=True, cache=True)
-def stable_argsort(keys):
-    """Return the order that sorts the keys: insertion sort of short runs, then bottom-up merge sort.
-
-    Equal keys keep their order. NaN is not allowed: the order would be undefined.
-
-    Args:
-        keys: Keys, [N].
-
-    Returns:
-        The indices of the keys in ascending order, int64 [N].
-    """
-    size = len(keys)
-    order, merged = np.empty(size, np.int64), np.empty(size, np.int64)
-    for start in range(0, size, _RUN):
-        for i in range(start, min(start + _RUN, size)):
-            place = i
-            while place > start and keys[order[place - 1]] > keys[i]:
-                order[place] = order[place - 1]
-                place -= 1
-            order[place] = i
-    width = _RUN
-    while width < size:
-        for start in range(0, size, 2 * width):
-            middle, end = min(start + width, size), min(start + 2 * width, size)
-            left, right = start, middle
-            for place in range(start, end):
-                if right == end or (left < middle and keys[order[left]] <= keys[order[right]]):
-                    merged[place] = order[left]
-                    left += 1
-                else:
-                    merged[place] = order[right]
-                    right += 1
-        order, merged = merged, order
-        width *= 2
-    return order
-
-
 @njit(nogil=True, cache=True)
 def search_key(keys, key, low, high):
     """Return the first position of a key in a range of ascending keys, or -1 if it is absent.

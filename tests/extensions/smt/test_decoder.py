@@ -5,10 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from toy_table import EXACT, lookup, toy_decoder
 
 from regard.extensions.smt.decoder import COPIED, PhraseDecoder, SearchLimits
 from regard.extensions.smt.translation_options import NUM_FEATURES, collect_options, future_costs
+from regard.extensions.smt.trie import stable_argsort
 
 LN10 = np.log(10)
 
@@ -151,3 +154,10 @@ def test_future_cost_is_the_best_segmentation_of_a_span() -> None:
                 best += options.estimates[first : first + count].max() if count else -np.inf
             ways.append(best)
         assert future[i, j] == pytest.approx(max(ways))
+
+
+# Few distinct values, so that equal keys are frequent.
+@given(st.lists(st.sampled_from([-np.inf, -1.5, 0.0, 1e-300, 2.0, 3.0, np.inf]), max_size=150))
+def test_order_equals_the_stable_order_of_numpy(keys) -> None:
+    keys = np.array(keys, dtype=np.float64)
+    np.testing.assert_array_equal(stable_argsort(keys), np.argsort(keys, kind="stable"))

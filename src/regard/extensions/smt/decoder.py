@@ -33,8 +33,8 @@ from regard.extensions.smt.translation_options import (
     future_costs,
     orientation_score,
 )
-from regard.extensions.smt.trie import read_only
-from regard.kernels.compilation import njit, stable_argsort
+from regard.extensions.smt.trie import read_only, stable_argsort
+from regard.kernels.compilation import njit
 
 COPIED = -1
 """The target word id that stands for a copied source word."""

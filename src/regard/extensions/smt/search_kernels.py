@@ -24,7 +24,8 @@ from regard.extensions.smt.translation_options import (
     ScoringArrays,
     TranslationOptions,
 )
-from regard.kernels.compilation import njit, stable_argsort
+from regard.extensions.smt.trie import stable_argsort
+from regard.kernels.compilation import njit
 
 MAX_DISTORTION_LIMIT = 60
 """The maximum distortion limit, because the bitmap is one 64-bit integer."""

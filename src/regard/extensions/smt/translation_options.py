@@ -15,8 +15,8 @@ import numpy as np
 from regard.extensions.smt.extraction import ORIENTATIONS
 from regard.extensions.smt.language_model import UNKNOWN_WORD, LanguageModelArrays, score_word
 from regard.extensions.smt.phrase_table import SCORES
-from regard.extensions.smt.trie import find_child
-from regard.kernels.compilation import njit, stable_argsort
+from regard.extensions.smt.trie import find_child, stable_argsort
+from regard.kernels.compilation import njit
 
 LN10 = np.log(10.0)
 

@@ -23,7 +23,8 @@ import numpy as np
 from regard.extensions.smt.decoder import COPIED, PhraseDecoder, PhraseTranslation
 from regard.extensions.smt.model import TuningConfig
 from regard.extensions.smt.translation_options import BACKWARD, COPIES, NUM_FEATURES
-from regard.kernels.compilation import njit, stable_argsort
+from regard.extensions.smt.trie import stable_argsort
+from regard.kernels.compilation import njit
 
 NUM_STATISTICS = 9
 """The number of statistics: 4 of matches, 4 of n-grams of the translation, and the reference length."""
