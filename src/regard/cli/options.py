@@ -30,11 +30,6 @@ JsonOption = Annotated[
     ),
     Writes.FILE,
 ]
-OutputDirOption = Annotated[
-    Path,
-    typer.Option("--output-dir", "-o", help="Output directory. It is created if it does not exist."),
-    Writes.INTO,
-]
 FiguresDirOption = Annotated[
     Path | None,
     typer.Option(
@@ -73,10 +68,4 @@ SentenceScoresOption = Annotated[
         rich_help_panel=_PANEL,
     ),
     Writes.FILE,
-]
-SettingsOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set", help="Setting, as key=value (see above). The option may be repeated.", show_default=False
-    ),
 ]

@@ -8,7 +8,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from regard.cli.options import JsonOption, OutputDirOption, SettingsOption
+from regard.cli.command import Writes
+from regard.cli.options import JsonOption
 from regard.cli.output import track, write_json
 from regard.errors import UsageError
 
@@ -16,6 +17,18 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from regard.extensions.tour.report import Example, QuickstartResult, TourResults
+
+OutputDirOption = Annotated[
+    Path,
+    typer.Option("--output-dir", "-o", help="Output directory. It is created if it does not exist."),
+    Writes.INTO,
+]
+SettingsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", help="Setting, as key=value (see above). The option may be repeated.", show_default=False
+    ),
+]
 
 
 def quickstart(
