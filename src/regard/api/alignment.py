@@ -24,14 +24,13 @@ from regard.alignment.pointer_actions import write_action_tables
 from regard.alignment.symmetrize import METHODS, Method
 from regard.alignment.word_aligner import DIRECTIONS
 from regard.api.arguments import NamedText, TextSource, corpus_files, read_parallel
-from regard.config import from_dict
+from regard.config import apply_overrides, from_dict
 from regard.config.results import Result, SequenceResult
 from regard.errors import UsageError
 from regard.text.compression import remove_suffix
 from regard.text.corpus import CorpusConfig
 from regard.text.formats.base import FileOptions
 from regard.text.paths import check_outputs
-from regard.text.reading import InvalidJsonError, parse_json
 from regard.text.words import split_whitespace
 
 
@@ -317,7 +316,7 @@ def align_files(
     method = _method(symmetrize)
     if aligner is not None and (model is not None or overrides or save_aligner is not None):
         raise UsageError("--aligner cannot be combined with --model, --set or --save-aligner")
-    config = aligner_config(model or DEFAULT_ALIGNER, dict(map(_setting, overrides)), "--set")
+    config = aligner_config(model or DEFAULT_ALIGNER, apply_overrides({}, overrides), "--set")
     # Check the target directory before training, which may take hours.
     if save_aligner is not None:
         WordAligner.check_output_dir(Path(save_aligner))
@@ -336,18 +335,6 @@ def align_files(
         trained.save(save_aligner)
     lines = trained.model.align(corpus, method, num_threads).lines()
     return AlignedFiles(len(corpus), trained.passes, iter(lines))
-
-
-def _setting(text: str) -> tuple[str, Any]:
-    """Return the key and the value of a setting key=value."""
-    key, equals, value = text.partition("=")
-    if not equals or not key:
-        raise UsageError(f"--set {text!r}: expected key=value")
-    try:
-        return key, parse_json(value, object)
-    except InvalidJsonError:
-        # A word without quotes is not JSON and stands for itself.
-        return key, value
 
 
 def convert_tables(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from regard.config.classes import (
         TaggedUnion,
-        apply_override,
+        apply_overrides,
         config_classes,
         configclass,
         dump_toml,
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "TaggedUnion",
-    "apply_override",
+    "apply_overrides",
     "config_classes",
     "configclass",
     "dump_toml",

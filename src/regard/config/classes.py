@@ -185,14 +185,12 @@ def read_config(cls: type[C], path: Path | str, overrides: Iterable[str] = ()) -
     Args:
         cls: The configuration class.
         path: The TOML file.
-        overrides: Overrides of the form `a.b.c=value`; see `apply_override`.
+        overrides: Overrides of the form `a.b.c=value`; see `apply_overrides`.
 
     Raises:
         ConfigError: if the file is missing or not TOML, or a key or value is wrong.
     """
-    data = read_toml(path)
-    for override in overrides:
-        apply_override(data, override)
+    data = apply_overrides(read_toml(path), overrides)
     return from_dict(cls, data, origin=str(path))
 
 
@@ -260,31 +258,34 @@ def default_kind(hint: Any) -> str:
     return next((kind for inner in typing.get_args(hint) if (kind := default_kind(inner))), "")
 
 
-def apply_override(data: dict[str, Any], override: str) -> None:
-    """Apply one override of the form `key=value` to plain data.
+def apply_overrides(data: dict[str, Any], overrides: Iterable[str]) -> dict[str, Any]:
+    """Return plain data after applying overrides of the form `key=value` to it in place.
 
     Args:
-        data: The data, changed in place.
-        override: `a.b.c=value`. The value is parsed as TOML; if it is not valid TOML, it is a string. An
-            element of a list is selected by its index, as in `training.losses.0.weight=2`; -1 is the last.
+        data: The data.
+        overrides: Texts such as `a.b.c=value`. A value is parsed as TOML; if it is not valid TOML, it is a
+            string. An element of a list is selected by its index, as in `training.losses.0.weight=2`; -1 is
+            the last.
 
     Raises:
-        ConfigError: if the override does not have this form, a part of the key is not a table, or a list has
+        ConfigError: if an override does not have this form, a part of the key is not a table, or a list has
             no such element.
     """
-    key, equals, text = override.partition("=")
-    if not equals or not key.strip():
-        raise ConfigError(f"override {override!r}: expected key=value")
-    try:
-        value: Any = parse_toml(f"value = {text}")["value"]
-    except ValueError:
-        value = text
-    *path, last = key.strip().split(".")
-    place: Any = data
-    for depth, part in enumerate(path):
-        inner = _override_key(override, place, path[:depth], part)
-        place = place.setdefault(inner, {}) if isinstance(place, dict) else place[inner]
-    place[_override_key(override, place, path, last)] = value
+    for override in overrides:
+        key, equals, text = override.partition("=")
+        if not equals or not key.strip():
+            raise ConfigError(f"override {override!r}: expected key=value")
+        try:
+            value: Any = parse_toml(f"value = {text}")["value"]
+        except ValueError:
+            value = text
+        *path, last = key.strip().split(".")
+        place: Any = data
+        for depth, part in enumerate(path):
+            inner = _override_key(override, place, path[:depth], part)
+            place = place.setdefault(inner, {}) if isinstance(place, dict) else place[inner]
+        place[_override_key(override, place, path, last)] = value
+    return data
 
 
 def _override_key(override: str, place: Any, path: list[str], part: str) -> str | int:

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from regard.config import apply_override, from_dict, to_dict
+from regard.config import apply_overrides, from_dict, to_dict
 from regard.data.text import TextProcessor
 from regard.data.training_text import copy_training_text
 from regard.errors import CheckpointError, DataError, UsageError
@@ -91,9 +91,7 @@ def load_model(
         check_model_files(weights_file(model_dir), model_dir)
     # The checksums are those of the config as trained, so overrides apply only after the check.
     if overrides := list(overrides):
-        data = to_dict(config)
-        for setting in overrides:
-            apply_override(data, setting)
+        data = apply_overrides(to_dict(config), overrides)
         config = from_dict(ModelDescription, data, origin=str(model_dir))
     if not system.is_neural:
         raise UsageError(

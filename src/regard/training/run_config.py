@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from regard.config import apply_override, configclass, from_dict, option, read_toml
+from regard.config import apply_overrides, configclass, from_dict, option, read_toml
 from regard.config.plugins import load_plugins, loaded, plugin_name
 from regard.config.registry import plugins_of
 from regard.models.registry import MODELS
@@ -82,9 +82,7 @@ def read_run_config(path: Path | str, overrides: Iterable[str] = ()) -> RunConfi
         ConfigError: if the file or a setting is wrong; see `regard.config.read_config`.
         PluginError: if a plugin is missing or cannot be imported.
     """
-    data, name = read_toml(path), Path(path).stem
-    for override in overrides:
-        apply_override(data, override)
+    data, name = apply_overrides(read_toml(path), overrides), Path(path).stem
     # Plugins are imported before validation, which needs the parts that they register.
     load_plugins(listed_plugins(data))
     config = from_dict(RunConfig, data, origin=str(path))

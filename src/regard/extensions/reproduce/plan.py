@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from regard.config import apply_override, from_dict
+from regard.config import apply_overrides, from_dict
 from regard.errors import DataError, UsageError
 from regard.extensions.reproduce.experiment_text import ExperimentText
 from regard.extensions.reproduce.tables import Row, Table
@@ -321,9 +321,7 @@ def _recipe(table: Table, name: str, size: str, overrides: Sequence[str]) -> dic
         for changes in (directory / f"{size}.toml", directory / f"{name}.{size}.toml"):
             if changes.name == f"{size}.toml" or changes.exists():
                 data = merge_options(data, tomllib.loads(changes.read_text(encoding="utf-8")))
-    for override in overrides:
-        apply_override(data, override)
-    return data
+    return apply_overrides(data, overrides)
 
 
 def merge_options(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
