@@ -10,7 +10,7 @@ import regard
 from regard.config import from_dict
 from regard.data.config import DataConfig
 from regard.data.dataset import prepare_data
-from regard.data.fertility import parse_fertilities
+from regard.data.fertility import parse_bounds
 from regard.errors import DataError, UsageError
 from regard.extensions.phrasebook.corpus import write_splits
 from regard.models.rnn.tagger import TaggerConfig
@@ -44,7 +44,7 @@ def test_predictions_are_valid_fertility_files(trained, corpus, tmp_path):
     sentences = (corpus / "test.de").read_text(encoding="utf-8").splitlines()
     lines = (tmp_path / "f").read_text().splitlines()
     for number, (sentence, line) in enumerate(zip(sentences, lines, strict=True), 1):
-        bounds = parse_fertilities(line, f"line {number}") or ()
+        bounds = [parse_bounds(field, f"line {number}") for field in line.split()]
         assert len(bounds) == len(sentence.split())
         assert all(minimum == 0 and 2 <= maximum <= 11 for minimum, maximum in bounds)
     found = regard.fertilities(corpus / "test.de", predictor=trained / "p")

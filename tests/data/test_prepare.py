@@ -34,11 +34,11 @@ def test_prepared_ids_equal_the_encoded_lines(data, kind):
 def test_result_does_not_depend_on_the_number_of_processes(data, tmp_path, monkeypatch):
     monkeypatch.setattr(preprocessing, "CHUNK_LINES", 7)
     monkeypatch.setattr(preprocessing, "SINGLE_PROCESS_PAIRS", 0)
-    config = configure(data, **both("bpe"))
     contents = []
     for processes in (1, 2):
         monkeypatch.setattr(preprocessing, "num_available_cpus", lambda number=processes: number)
-        directory = prepare_data(config, tmp_path / f"p{processes}").directory
+        config = configure(data, cache_dir=str(tmp_path / f"p{processes}"), **both("bpe"))
+        directory = prepare_data(config).directory
         contents.append({path.name: path.read_bytes() for path in directory.iterdir()})
     assert contents[0] == contents[1]
 
@@ -81,7 +81,8 @@ def test_vocabularies_are_built_from_training_text_only(tmp_path, data):
 def test_text_like_special_symbols_is_ordinary_text(tmp_path, data):
     odd = corpus(tmp_path, "odd", ["<s> </s> <pad> <sink> <unk>"] * 9, ["</s> a"] * 9)
     for kind in KINDS:
-        prepared = prepare_data(configure(data, train=[odd, data["train"][0]], **both(kind)), tmp_path / kind)
+        corpora = {"train": [odd, data["train"][0]], "cache_dir": str(tmp_path / kind)}
+        prepared = prepare_data(configure(data, **corpora, **both(kind)))
         source, target = prepared.split("train").example(0)
         assert min(source) > 4 and min(target[:-1]) > 4 and target[-1] == EOS
 
@@ -145,9 +146,9 @@ def test_memory_does_not_grow_with_the_corpus(tmp_path, data, monkeypatch):
         data["train"] = [
             corpus(tmp_path, f"c{number}", ["Der Hund und die Katze ."] * number, ["The dog ."] * number)
         ]
-        config = configure(data)
+        config = configure(data, cache_dir=str(tmp_path / f"p{number}"))
         tracemalloc.start()
-        prepare_data(config, tmp_path / f"p{number}")
+        prepare_data(config)
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     # Each additional pair has 34 bytes of text, 40 of ids and 24 of offsets: it must not stay in memory.

@@ -53,9 +53,9 @@ def test_directories_with_other_files_are_not_changed(tmp_path, data):
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter").write_text("words")
     with pytest.raises(DataError, match="does not contain prepared data"):
-        prepare_data(configure(data), tmp_path / "thesis")
+        prepare_data(configure(data, cache_dir=str(tmp_path / "thesis")))
     with pytest.raises(DataError, match="File exists"):
-        prepare_data(configure(data), tmp_path / "thesis" / "chapter" / "prepared")
+        prepare_data(configure(data, cache_dir=str(tmp_path / "thesis" / "chapter" / "prepared")))
     assert (tmp_path / "thesis" / "chapter").read_text() == "words"
 
 

@@ -121,8 +121,8 @@ def test_prepared_text_records_its_form_and_applies_it(tmp_path, tokenizer):
     (tmp_path / "train.en").write_text("".join("The dog sleeps, the cat does not.\n" for _ in TOKENIZED_DE))
     files = {"source": str(tmp_path / "train.de"), "target": str(tmp_path / "train.en")}
     sides = {"source_tokenizer": tokenizer, "target_tokenizer": tokenizer}
-    data = from_dict(DataConfig, {"train": [files], "valid": files, **sides})
-    prepare_data(data, tmp_path / "prepared")
+    data = {"train": [files], "valid": files, "cache_dir": str(tmp_path / "prepared"), **sides}
+    prepare_data(from_dict(DataConfig, data))
     text = TextProcessor.load(tmp_path / "prepared")
     assert text.source.text_format == GERMAN and text.target.text_format == TextFormat(language="en")
     for plain, tokenized in zip(PLAIN_DE, TOKENIZED_DE, strict=True):

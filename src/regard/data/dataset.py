@@ -252,27 +252,22 @@ class PreparedData:
         return PreparedData(self.directory, text, self.manifest, fertilities or {})
 
 
-def prepare_data(
-    config: DataConfig,
-    output_dir: Path | str | None = None,
-    progress: ProgressCallback | None = None,
-) -> PreparedData:
+def prepare_data(config: DataConfig, progress: ProgressCallback | None = None) -> PreparedData:
     """Preprocess the corpora of a configuration, or open existing data that is up to date.
 
     The data is preprocessed again only if the settings or the content of an input file have changed. The
     directory is written atomically.
 
     Args:
-        config: Corpora, tokenizers, vocabularies.
-        output_dir: The output directory. Default: `config.cache_dir`.
+        config: Corpora, tokenizers, vocabularies, and the directory `cache_dir`.
         progress: Called with the name of a stage, the number of processed pairs and the total number.
 
     Raises:
-        ConfigError: if no output directory is given.
+        ConfigError: if the configuration has no `cache_dir`.
         UsageError: if an input is in the directory, which is replaced.
         DataError: if an input is missing or invalid, or the directory cannot be written.
     """
-    output_dir = _cache_dir(config, output_dir)
+    output_dir = _cache_dir(config)
     target = output_dir.resolve()
     remove_leftovers(target.parent, target)
     wanted = describe_settings(config)
@@ -286,7 +281,7 @@ def prepare_data(
                 for files in (manifest["inputs"], inputs)
             )
             if manifest["wanted"] == wanted and earlier == current:
-                prepared = open_data(config, output_dir)
+                prepared = open_data(config)
                 _log_unknown_tokens(manifest["splits"])
                 return prepared
         except DataError as error:
@@ -299,17 +294,16 @@ def prepare_data(
     return prepared
 
 
-def open_data(config: DataConfig, output_dir: Path | str | None = None) -> PreparedData:
+def open_data(config: DataConfig) -> PreparedData:
     """Open the data that `prepare_data` has made for a configuration, in this or another process.
 
     Args:
         config: The configuration; its sampling weights are used, which do not affect the arrays.
-        output_dir: As in `prepare_data`.
 
     Raises:
         DataError: if the directory contains other data or none, or a file is missing or altered.
     """
-    prepared = PreparedData.open(_cache_dir(config, output_dir))
+    prepared = PreparedData.open(_cache_dir(config))
     if prepared.manifest["wanted"] != describe_settings(config):
         raise _replacement_error(prepared.directory)
     corpora = prepared.manifest["splits"]["train"]["corpora"]
@@ -333,8 +327,12 @@ def _log_unknown_tokens(splits: Mapping[str, Mapping[str, Any]]) -> None:
         _log.log(level, "%s: %s", name, "; ".join(sides))
 
 
-def _cache_dir(config: DataConfig, output_dir: Path | str | None) -> Path:
-    chosen = config.cache_dir if output_dir is None else output_dir
-    if chosen is None:
+def _cache_dir(config: DataConfig) -> Path:
+    """Return the directory of the preprocessed data.
+
+    Raises:
+        ConfigError: if there is none.
+    """
+    if config.cache_dir is None:
         raise ConfigError("data.cache_dir is not set: set it to a directory for the preprocessed data")
-    return Path(chosen)
+    return Path(config.cache_dir)
