@@ -3,14 +3,16 @@
 import pytest
 import torch
 
-from regard.attention.scorers import AdditiveScorer, build_scorer
+from regard.attention.scorers import SCORE_FUNCTIONS, AdditiveScorer, DotScorer
 from regard.errors import ConfigError
 
 QUERIES, STATES = torch.randn(2, 3, 4, dtype=torch.float64), torch.randn(2, 5, 6, dtype=torch.float64)
 
 
 def scores(name: str, states: torch.Tensor, **weights: torch.Tensor) -> torch.Tensor:
-    scorer = build_scorer(name, QUERIES.shape[-1], states.shape[-1]).double()
+    scorer_class = SCORE_FUNCTIONS.get(name)
+    assert scorer_class is not None
+    scorer = scorer_class(QUERIES.shape[-1], states.shape[-1]).double()
     scorer.load_state_dict(weights)
     return scorer(QUERIES, scorer.compute_keys(states))
 
@@ -26,8 +28,7 @@ def test_dot_and_bilinear_match_luong_et_al_2015_equation_8(prefix: str, factor:
 
 
 def test_additive_matches_bahdanau_et_al_2015_appendix_a() -> None:
-    scorer = build_scorer("additive", 4, 6).double()
-    assert isinstance(scorer, AdditiveScorer)
+    scorer = AdditiveScorer(4, 6).double()
     words = torch.einsum("ad,bsd->bsa", scorer.key_proj.weight, STATES) + scorer.key_proj.bias
     queries = torch.einsum("qa,btq->bta", scorer.query_weight, QUERIES)
     expected = torch.tanh(words[:, None] + queries[:, :, None]) @ scorer.vector
@@ -36,4 +37,4 @@ def test_additive_matches_bahdanau_et_al_2015_appendix_a() -> None:
 
 def test_dot_product_requires_equal_sizes() -> None:
     with pytest.raises(ConfigError, match="widths are 4 and 6"):
-        build_scorer("dot", 4, 6)
+        DotScorer(4, 6)

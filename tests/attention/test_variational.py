@@ -11,7 +11,7 @@ from regard.attention import Memory, build_attention
 from regard.attention.base import AttentionStep, Reference
 from regard.attention.variational import VariationalAttention, VariationalAttentionConfig, VariationalState
 from regard.data.batch import Batch, collate
-from regard.models.base import ForwardOutput, marginalize
+from regard.models.base import ForwardOutput
 from regard.models.rnn.model import RnnModel
 from regard.text.vocabulary import EOS
 from regard.training.losses.objectives import OBJECTIVES
@@ -95,7 +95,7 @@ def test_bound_is_tight_if_the_proposal_is_the_posterior() -> None:
     start = mechanism.start(prepared)
     reading = mechanism.read(query, prepared, start)
     found = likelihood(reading.contexts)
-    marginal = marginalize(reading.log_weights, found)
+    marginal = (reading.log_weights + found).logsumexp(-1)
     posterior = (reading.log_weights + found).log_softmax(-1)
     for log_q, equal in ((posterior, True), (reading.log_weights, False)):
         state = VariationalState(start.weights, start.context, (log_q,))

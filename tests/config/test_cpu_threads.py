@@ -34,11 +34,12 @@ def machine(monkeypatch, tmp_path: Path):
         (1, "200000 100000", 1),
     ],
 )
-def test_affinity_and_quota_limit_the_processors(machine, processors, quota, available) -> None:
+def test_affinity_and_quota_limit_the_processors(machine, monkeypatch, processors, quota, available) -> None:
     machine(processors, quota)
     assert num_available_cpus() == available
     environment: dict[str, str] = {}
-    configure_threads(environment)
+    monkeypatch.setattr("os.environ", environment)
+    configure_threads()
     assert environment.get("OMP_NUM_THREADS") == (str(available) if available < processors else None)
 
 
@@ -50,10 +51,11 @@ def test_affinity_and_quota_limit_the_processors(machine, processors, quota, ava
         {"OMP_WAIT_POLICY": "passive", "OMP_NUM_THREADS": "3"},
     ],
 )
-def test_user_settings_are_kept(machine, given: dict[str, str]) -> None:
+def test_user_settings_are_kept(machine, monkeypatch, given: dict[str, str]) -> None:
     machine(4, "200000 100000")
     environment = dict(given)
-    configure_threads(environment)
+    monkeypatch.setattr("os.environ", environment)
+    configure_threads()
     assert environment == {"OMP_NUM_THREADS": "2", **given}
 
 

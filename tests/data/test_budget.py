@@ -9,7 +9,7 @@ from regard.data.fertility import (
     Budget,
     ConstantFertilityConfig,
     GuidedFertilityConfig,
-    parse_fertilities,
+    parse_bounds,
     token_fertilities,
 )
 from regard.data.text import TextProcessor, TextSide
@@ -27,7 +27,7 @@ def text(budget: Budget | None) -> TextProcessor:
 
 
 def bounds(line: str, word_ids: list[int]) -> tuple[tuple[float, float], ...]:
-    return token_fertilities(parse_fertilities(line, "here"), word_ids, "here")
+    return token_fertilities([parse_bounds(field, "here") for field in line.split()], word_ids, "here")
 
 
 def test_sink_follows_the_last_token_before_padding() -> None:
@@ -81,7 +81,8 @@ def test_bounds_below_one_unit_are_rejected_without_a_sink() -> None:
 )
 def test_invalid_fertilities_are_reported_with_the_line(line, message) -> None:
     with pytest.raises(DataError, match=message) as raised:
-        token_fertilities(parse_fertilities(line, "file, line 7"), [0, 1, 2], "file, line 7")
+        fields = [parse_bounds(field, "file, line 7") for field in line.split()]
+        token_fertilities(fields, [0, 1, 2], "file, line 7")
     assert "file, line 7" in str(raised.value)
 
 

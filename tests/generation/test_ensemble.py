@@ -5,7 +5,6 @@ import pytest
 
 from generation.conftest import config
 from regard.data.batch import collate
-from regard.errors import UsageError
 from regard.generation.beam import beam_search
 from regard.generation.ensemble import Ensemble
 from regard.generation.forced import force_decode
@@ -38,8 +37,3 @@ def test_probabilities_are_averaged_at_each_step(build, batch, sentences):
             np.testing.assert_allclose(h.attention[0], heads, atol=1e-5)
             assert forced[i].token_log_probs == pytest.approx(h.token_log_probs, abs=1e-5)
             np.testing.assert_allclose(forced[i].attention[0], heads, atol=1e-5)
-
-
-def test_empty_ensemble_raises():
-    with pytest.raises(UsageError, match="at least one"):
-        Ensemble([])

@@ -11,7 +11,6 @@ from regard.attention.registry import ATTENTION, attention_class
 from regard.data.batch import collate
 from regard.functional import linear_log_likelihood, linear_log_softmax
 from regard.models import output
-from regard.models.base import marginalize
 from regard.text.vocabulary import BOS, EOS
 
 every = pytest.mark.parametrize("name", MODELS)
@@ -206,7 +205,8 @@ def test_mixture_equals_one_softmax_per_context(name, rows, recorded) -> None:
         both = torch.cat([reading.contexts, top.unsqueeze(1).expand(-1, reading.contexts.shape[1], -1)], -1)
         each = linear_log_softmax(both @ model.combine, model.output, model.output_bias)  # (N, K, V)
         weights = reading.log_weights.unsqueeze(1).expand(-1, each.shape[2], -1)
-        torch.testing.assert_close(prediction.log_probs, marginalize(weights, each.transpose(1, 2)))
+        marginal = (weights + each.transpose(1, 2)).logsumexp(-1)
+        torch.testing.assert_close(prediction.log_probs, marginal)
         chosen = torch.tensor([len(rows) - 1, 0, 0])
         found = prediction.token_log_probs(chosen, torch.tensor([4, 5, 3]))
         torch.testing.assert_close(found, each[chosen, :, torch.tensor([4, 5, 3])])

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 
 from regard.attention.base import Attention, AttentionStep, Likelihood, Memory, State, squeeze_step
-from regard.attention.scorers import DEFAULT_SCORE_FUNCTION, build_scorer
+from regard.attention.scorers import DEFAULT_SCORE_FUNCTION, SCORE_FUNCTIONS
 from regard.functional.dispatch import accumulation_dtype, mask_scores, usable_positions
 from regard.layers.batched_state import BatchedState
 from regard.layers.linear import StepLinear
@@ -58,7 +58,9 @@ class ScorerAttention(Attention):
         """Build the scorer."""
         super().__init__()
         self.score_function = score_function or DEFAULT_SCORE_FUNCTION
-        self.scorer = build_scorer(score_function, query_size, memory_size)
+        scorer = SCORE_FUNCTIONS.get(self.score_function)
+        assert scorer is not None, score_function  # the config has checked the name
+        self.scorer = scorer(query_size, memory_size)
 
     def prepare(self, memory: Memory) -> Memory:
         """Compute the keys and prepare the values."""

@@ -39,7 +39,6 @@ __all__ = [
     "ScaledBilinearScorer",
     "ScaledDotScorer",
     "ScoreFunction",
-    "build_scorer",
     "register_score_function",
 ]
 
@@ -175,14 +174,3 @@ class AdditiveScorer(AttentionScorer):
         assert isinstance(keys, AdditiveKeys)
         hidden = torch.tanh(keys.keys.unsqueeze(1) + keys.query_proj(queries).unsqueeze(2))  # (B, T, S, Q)
         return hidden @ self.vector.to(hidden.dtype)
-
-
-def build_scorer(name: str | None, query_size: int, memory_size: int) -> AttentionScorer:
-    """Build the scorer with a registered name; None means scaled_bilinear. See `AttentionScorer`.
-
-    Raises:
-        ConfigError: if the scorer does not support these widths.
-    """
-    scorer_type = SCORE_FUNCTIONS.get(name or DEFAULT_SCORE_FUNCTION)
-    assert scorer_type is not None, name  # the config has checked the name
-    return scorer_type(query_size, memory_size)

@@ -13,7 +13,6 @@ module imports only the standard library.
 
 import math
 import os
-from collections.abc import MutableMapping
 from pathlib import Path
 
 SPIN_COUNT = 1000
@@ -26,21 +25,17 @@ CPU_QUOTA = Path("/sys/fs/cgroup/cpu.max")
 """The CPU quota of the container of this process (cgroups, version 2)."""
 
 
-def configure_threads(env: MutableMapping[str, str] | None = None) -> None:
+def configure_threads() -> None:
     """Set the number of OpenMP threads and their wait policy, unless the user has set them.
 
-    This has no effect after torch has been imported.
-
-    Args:
-        env: The environment variables to set. Default: those of this process.
+    They are environment variables of this process. This has no effect after torch has been imported.
     """
-    variables = os.environ if env is None else env
-    if not any(variables.get(name) for name in WAIT_POLICY_VARIABLES):
-        variables["GOMP_SPINCOUNT"] = str(SPIN_COUNT)
+    if not any(os.environ.get(name) for name in WAIT_POLICY_VARIABLES):
+        os.environ["GOMP_SPINCOUNT"] = str(SPIN_COUNT)
     available = num_available_cpus()
     # OpenMP respects the affinity of the process, but not the CPU quota of its container.
-    if not variables.get("OMP_NUM_THREADS") and available < _num_schedulable_cpus():
-        variables["OMP_NUM_THREADS"] = str(available)
+    if not os.environ.get("OMP_NUM_THREADS") and available < _num_schedulable_cpus():
+        os.environ["OMP_NUM_THREADS"] = str(available)
 
 
 def num_available_cpus() -> int:

@@ -18,7 +18,6 @@ from regard.errors import DataError
 from regard.text.files import write_atomic
 from regard.text.reading import read_bytes
 from regard.text.vocabulary import TokenIds, Vocabulary
-from regard.text.words import split_whitespace
 
 
 def _check_aligner(name: str) -> str:
@@ -282,23 +281,6 @@ def _number(text: str, where: str) -> float:
     return value
 
 
-def parse_fertilities(line: str, where: str) -> tuple[tuple[float, float], ...] | None:
-    """Parse the fertilities of the tokens or words of a sentence from a line such as `2 - 1:3 0`.
-
-    Args:
-        line: One field per token or per word. A field is `MAX`, `MIN:MAX`, `MIN:` (only a minimum), or `-`
-            (the fertility of the model).
-        where: File and line, for messages.
-
-    Returns:
-        Minimum and maximum of each field. None for a line without fields.
-
-    Raises:
-        DataError: if a field is not a fertility.
-    """
-    return tuple(parse_bounds(field, where) for field in split_whitespace(line)) or None
-
-
 def token_fertilities(bounds: Bounds, word_ids: Sequence[int], where: str) -> tuple[tuple[float, float], ...]:
     """Return the minimum and the maximum of each token of a sentence.
 
@@ -319,7 +301,10 @@ def token_fertilities(bounds: Bounds, word_ids: Sequence[int], where: str) -> tu
 
 
 def parse_bounds(field: str, where: str) -> tuple[float, float]:
-    """Parse `MAX`, `MIN:MAX`, `MIN:` or `-` into minimum and maximum; a missing maximum is NaN.
+    """Parse a field of a line of fertilities: `MAX`, `MIN:MAX`, `MIN:`, or `-` (that of the model).
+
+    Returns:
+        The minimum, and the maximum, which is NaN if it is missing.
 
     Raises:
         DataError: if the field has another form. The message starts with `where`.

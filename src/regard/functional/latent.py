@@ -126,16 +126,12 @@ def leave_one_out(
     return (masked.sum(dim, keepdim=True) - masked) / others.clamp_min(1.0)
 
 
-def sample_categorical(
-    log_probs: Float[Tensor, "*B S"], *, generator: torch.Generator | None = None
-) -> Int[Tensor, "*B"]:
+def sample_categorical(log_probs: Float[Tensor, "*B S"]) -> Int[Tensor, "*B"]:
     """Sample one index per row, with the Gumbel-max trick.
 
-    Args:
-        log_probs: Log-probabilities in nats, up to a constant per row.
-        generator: Random generator. None means the device's default generator.
+    `log_probs` are log-probabilities in nats, up to a constant per row.
     """
     exact = log_probs.detach().to(accumulation_dtype(log_probs.dtype))
-    exponential = torch.empty_like(exact).exponential_(generator=generator)
+    exponential = torch.empty_like(exact).exponential_()
     # Minus the logarithm of an exponential variable has a Gumbel distribution.
     return (exact - exponential.clamp_min(torch.finfo(exact.dtype).tiny).log()).argmax(-1)

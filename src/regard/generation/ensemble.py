@@ -18,7 +18,6 @@ from torch import nn
 
 from regard.attention.base import AttentionStep, EosConstraint
 from regard.data.batch import Batch, PaddedSequences
-from regard.errors import UsageError
 from regard.layers.batched_state import BatchedState
 from regard.models.base import (
     ForwardOutput,
@@ -48,17 +47,11 @@ class _PendingState(BatchedState):
 
 
 class Ensemble(TranslationModel):
-    """Ensemble of models that share their vocabularies.
-
-    Raises:
-        UsageError: if there is no model.
-    """
+    """Ensemble of models that share their vocabularies."""
 
     def __init__(self, models: Sequence[TranslationModel]) -> None:
         """Store the models."""
         super().__init__()
-        if not models:
-            raise UsageError("an ensemble needs at least one model, but none is given")
         self.models = nn.ModuleList(models)
         self.scales_embeddings = all(model.scales_embeddings for model in models)
 

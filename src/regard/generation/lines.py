@@ -9,10 +9,10 @@ from typing import Literal
 from torch import nn
 
 from regard.attention.base import Attention
-from regard.data.fertility import Bounds, parse_fertilities, token_fertilities
+from regard.data.fertility import Bounds, parse_bounds, token_fertilities
 from regard.data.text import TextSide
 from regard.errors import DataError
-from regard.text.words import ASCII_WHITESPACE, normalize_whitespace
+from regard.text.words import ASCII_WHITESPACE, normalize_whitespace, split_whitespace
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def enumerate_lines(
     Args:
         lines: The lines.
         prefixes: One prefix per line.
-        fertilities: One line of fertilities per line; see `parse_fertilities`.
+        fertilities: One line of fertilities per line, such as `2 - 1:3 0`; see `parse_bounds`.
         terms: One line of terms per line, separated by tabs.
         names: Origins of prefixes, fertilities and terms, for messages.
 
@@ -67,11 +67,12 @@ def enumerate_lines(
                     "both must have the same number of lines"
                 )
         prefix, bounds, listed = (field or "" for field in fields)
+        where = f"{names[1]}, line {number}"
         yield Line(
             number,
             text,
             prefix,
-            parse_fertilities(bounds, f"{names[1]}, line {number}"),
+            tuple(parse_bounds(field, where) for field in split_whitespace(bounds)) or None,
             tuple(filter(None, map(normalize_whitespace, listed.split("\t")))),
             names[1],
         )

@@ -39,7 +39,6 @@ __all__ = [
     "TokenScorer",
     "TrainableSystem",
     "TranslationModel",
-    "marginalize",
     "name_infeasible_sentence",
     "parse_precision",
     "shift_right",
@@ -56,16 +55,6 @@ Precision = Literal["float32", "bfloat16"]
 """The precision of matrix multiplications, in training and in search."""
 OutputAttentions = Literal["nothing", "source", "all"]
 """The attention weights to return: none, cross-attention only, or cross-attention and self-attention."""
-
-
-def marginalize(
-    log_weights: Float[Tensor, "*B K"], log_likelihoods: Float[Tensor, "*B K"]
-) -> Float[Tensor, "*B"]:
-    """Return log p(y) = logsumexp_k (log w_k + log p(y | context k)), in nats."""
-    # With one context logsumexp is the identity.
-    if log_weights.shape[-1] == 1:
-        return (log_weights + log_likelihoods).squeeze(-1)
-    return torch.logsumexp(log_weights + log_likelihoods, dim=-1)
 
 
 @dataclass(frozen=True)
@@ -124,7 +113,10 @@ class ForwardOutput:
     @property
     def log_likelihood(self) -> Float[Tensor, "B T"]:
         """The log-probability log p(y_t | y_<t, source), marginalized over the contexts; zero at padding."""
-        return marginalize(self.log_weights, self.log_likelihoods).masked_fill(~self.mask, 0.0)
+        joint = self.log_weights + self.log_likelihoods
+        # With one context logsumexp is the identity.
+        total = joint.squeeze(-1) if joint.shape[-1] == 1 else torch.logsumexp(joint, dim=-1)
+        return total.masked_fill(~self.mask, 0.0)
 
 
 @dataclass(frozen=True)
