@@ -101,18 +101,14 @@ def save_model(
     return directory
 
 
-def save_three(directory: Path) -> list[Path]:
-    """Write a plain model, a model with fertilities, and a model without attention."""
-    return [
+def engines(directory: Path) -> list[ModelServer]:
+    """Return the engines of a plain model, a model with fertilities, and a model without attention."""
+    models = [
         save_model(directory / "plain"),
         save_model(directory / "bounded", seed=1, fertility=2.0),
         save_model(directory / "blind", attention={"kind": "none"}),
     ]
-
-
-def engines(directory: Path) -> list[ModelServer]:
-    """Return the engines of the same three models."""
-    return load_engines(save_three(directory), "cpu")
+    return load_engines(models, "cpu")
 
 
 def without_prefix(app: Any, prefix: str) -> Any:

@@ -128,20 +128,14 @@ def test_order_higher_than_the_text_allows_is_rejected() -> None:
         estimate_language_model([[], []], 1)
 
 
-def read_arpa(path: Path) -> dict[tuple[str, ...], list[float]]:
-    """Return the probability and, if there is one, the backoff of each n-gram of an ARPA file."""
-    sections = gzip.decompress(path.read_bytes()).decode().split("-grams:\n")[1:]
-    rows = (line.split("\t") for section in sections for line in section.split("\n\n")[0].splitlines())
-    return {
-        tuple(words.split(" ")): [float(number), *map(float, backoff)] for number, words, *backoff in rows
-    }
-
-
 def test_arpa_file_gives_the_scores_of_the_model(tmp_path: Path) -> None:
     """The scores are those of the backoff formula of the format (Katz 1987), computed from the file alone."""
     model = estimate_language_model(TEXT, 3)
     model.write_arpa(tmp_path / "m.arpa.gz")
-    grams = read_arpa(tmp_path / "m.arpa.gz")
+    sections = gzip.decompress((tmp_path / "m.arpa.gz").read_bytes()).decode().split("-grams:\n")[1:]
+    rows = (line.split("\t") for section in sections for line in section.split("\n\n")[0].splitlines())
+    # The probability and, if there is one, the backoff of each n-gram.
+    grams = {tuple(words.split(" ")): [float(n), *map(float, backoff)] for n, words, *backoff in rows}
     assert {len(gram) for gram in grams} == {1, 2, 3}
 
     def score(context: tuple[str, ...], word: str) -> float:
