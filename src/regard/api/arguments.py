@@ -154,15 +154,6 @@ def parallel_text(sources: TextSource, references: TextSource) -> "ParallelText"
     return ParallelText(tuple(source.lines), tuple(reference.lines), source.file, reference.file)
 
 
-def reference_sets(references: Iterable[Any] | Path | str) -> list[NamedText]:
-    """Return one or more sets of references."""
-    items = references if isinstance(references, Path | str) else list(references)
-    # Within a list, only a `Path` is a file: a string is a reference.
-    if isinstance(items, list) and items and all(isinstance(item, list | tuple | Path) for item in items):
-        return [NamedText.read(item, f"reference {number}") for number, item in enumerate(items, 1)]
-    return [NamedText.read(items, "references")]
-
-
 def count_words(lines: Iterable[str]) -> list[int]:
     """Return the number of words of each line."""
     return [len(split_whitespace(line)) for line in lines]

@@ -21,7 +21,6 @@ from regard.api.arguments import (
     check_unused,
     count_words,
     read_parallel,
-    reference_sets,
 )
 from regard.api.evaluation_result import (
     Evaluation,
@@ -123,7 +122,12 @@ def _read_texts(
         first, reference = read_parallel(hypotheses, None, ("hypotheses", "references"), options)
         return first, [reference]
     check_unused(options)
-    return NamedText.read(hypotheses, "hypotheses"), reference_sets(references)
+    outputs = NamedText.read(hypotheses, "hypotheses")
+    items = references if isinstance(references, Path | str) else list(references)
+    # Within a list, only a `Path` is a file: a string is a reference.
+    if isinstance(items, list) and items and all(isinstance(item, list | tuple | Path) for item in items):
+        return outputs, [NamedText.read(item, f"reference {number}") for number, item in enumerate(items, 1)]
+    return outputs, [NamedText.read(items, "references")]
 
 
 def _evaluate_texts(
