@@ -77,8 +77,9 @@ class CheckOutput:
         sentence_scores: Output file for the scores of each sentence, tab-separated.
         json: Also write the results to this JSON file.
         report: Output file for an HTML page with all sentences, in which a reader accepts findings.
-        findings: Output file with one place per probable error, from `threshold` on: JSON lines, or SARIF
-            2.1.0 if its name ends in .sarif.
+        findings: Output file with one place per probable error, from `threshold` on: JSON lines, SARIF 2.1.0
+            if its name ends in .sarif, or a copy of an XLIFF file with quality issues of ITS 2.0 if it ends
+            in .xlf.
         annotate: Annotate the findings in the files of a pull request, by workflow commands on stderr.
         fail_on: Probability from which a finding lets the command end with exit status 3. Default: none does.
         accept: Output file for the findings of this check, which `ignore` then leaves out.
@@ -142,7 +143,7 @@ def check_command(call: ApiCall) -> None:
         )
     with ExitStack() as files:
         # Files are opened first, so that an unwritable one is reported before a model is trained.
-        findings = _FindingsOutput(output, files)
+        findings = _FindingsOutput(output, files, call)
         table = _open(output.sentence_scores, files)
         result: CoverageCheck = call(on_message=print_message)
         for note in result.notes:
@@ -189,7 +190,7 @@ def _check_stream(call: ApiCall) -> None:
     options: FileOptions = call.take("file_options")
     options = replace(options, format=options.format or "tsv")
     values = {name: value for name, value in call.values.items() if name != "sources"}
-    whole_text = flags - _STREAM_FLAGS or _is_sarif(output) or output.json not in (None, Path("-"))
+    whole_text = flags - _STREAM_FLAGS or _findings_form(output) or output.json not in (None, Path("-"))
     if whole_text or "translations" in values:
         raise UsageError(
             "regard check - reads both sides from standard input (--format) and writes a table, or JSON "
@@ -197,7 +198,7 @@ def _check_stream(call: ApiCall) -> None:
             "outputs, or give files"
         )
     with ExitStack() as files:
-        findings = _FindingsOutput(output, files)
+        findings = _FindingsOutput(output, files, call)
         file = files.enter_context(open_output(None))
         detector = prepare_detector(**values, on_message=print_message)
         for sentence in check_blocks(open_segments("-", options=options), detector):
@@ -227,26 +228,35 @@ def _open(path: Path | None, files: ExitStack) -> Output | None:
     return None if path is None else files.enter_context(open_output(path))
 
 
-def _is_sarif(output: CheckOutput) -> bool:
-    return output.findings is not None and remove_suffix(str(output.findings)).endswith(".sarif")
+def _findings_form(output: CheckOutput) -> Literal["sarif", "xliff"] | None:
+    """Return the form of the file of findings, by its name; None for JSON lines."""
+    suffix = "" if output.findings is None else Path(remove_suffix(output.findings.name)).suffix.lower()
+    return "xliff" if suffix in (".xlf", ".xliff") else "sarif" if suffix == ".sarif" else None
 
 
 class _FindingsOutput:
     """The files and annotations of findings, which are written sentence by sentence, and the exit status."""
 
-    def __init__(self, output: CheckOutput, files: ExitStack) -> None:
+    def __init__(self, output: CheckOutput, files: ExitStack, call: ApiCall) -> None:
         """Read the accepted findings and open the files.
 
         Raises:
             DataError: if a file cannot be read or written.
-            UsageError: if --fail-on is below --threshold.
+            UsageError: if --fail-on is below --threshold, or the findings of two files are to be XLIFF.
         """
         from regard.extensions.check import findings as forms
+        from regard.text.formats.base import FileOptions
 
         if output.fail_on is not None and output.fail_on < output.threshold:
             raise UsageError(
                 f"--fail-on {output.fail_on} is below --threshold {output.threshold}, from which findings "
                 f"are listed: set --threshold {output.fail_on}"
+            )
+        self.source, self.form = call.values["sources"], _findings_form(output)
+        self.file_options = FileOptions(**call.options.get("file_options", {}))
+        if self.form == "xliff" and "translations" in call.values:
+            raise UsageError(
+                f"--findings {output.findings} is for one XLIFF file with both sides: choose another suffix"
             )
         self.output, self.forms, self.num_failing = output, forms, 0
         self.accepted = frozenset() if output.ignore is None else forms.read_accepted(output.ignore)
@@ -265,8 +275,15 @@ class _FindingsOutput:
             self.accept_file.write(forms.accepted_lines(findings))
         findings = forms.without_accepted(findings, self.accepted)
         if self.findings_file is not None:
-            form = forms.format_sarif if _is_sarif(self.output) else forms.format_lines
-            self.findings_file.write(form(findings))
+            if self.form == "xliff":
+                from regard.extensions.check.xliff import annotate_xliff
+
+                errors = (forms.find_errors(sentence, self.output.threshold) for sentence in sentences)
+                rows = [forms.without_accepted(each, self.accepted) for each in errors]
+                text = annotate_xliff(self.source, self.file_options, rows)
+            else:
+                text = (forms.format_sarif if self.form == "sarif" else forms.format_lines)(findings)
+            self.findings_file.write(text)
         if self.output.annotate is not None:
             for finding in findings:
                 print(forms.workflow_command(finding), file=sys.stderr)

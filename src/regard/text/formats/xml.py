@@ -31,8 +31,13 @@ def read_xliff(content: FileContent) -> Iterator[Segment]:
     A unit is untranslated if it has no target, is in the state `new`, `needs-translation` (1.2) or `initial`
     (2), or is not to be translated. Targets with the state qualifier `fuzzy-match` are fuzzy.
     """
+    return (segment for _, segment in xliff_segments(content))
+
+
+def xliff_segments(content: FileContent, keep: bool = False) -> Iterator[tuple[Any, Segment]]:
+    """Yield the segments of an XLIFF file with their elements, which stay in the document with `keep`."""
     wanted = pair = content.options.languages
-    for unit in _read_units(content, "xliff", ("trans-unit", "unit")):
+    for unit in _read_units(content, "xliff", ("trans-unit", "unit"), keep):
         root = unit.getroottree().getroot()
         file = next(unit.iterancestors("{*}file"), root)
         languages = (
@@ -49,7 +54,7 @@ def read_xliff(content: FileContent) -> Iterator[Segment]:
         segments = unit.findall("{*}segment") or [unit]
         for segment in segments:
             source, target = (
-                _read_text(segment.find(f"{{*}}{side}"), content) for side in ("source", "target")
+                read_text(segment.find(f"{{*}}{side}"), content) for side in ("source", "target")
             )
             element = segment.find("{*}target")
             about = {} if element is None else {**segment.attrib, **element.attrib}
@@ -60,7 +65,8 @@ def read_xliff(content: FileContent) -> Iterator[Segment]:
                 content.skipped["fuzzy"] += 1
             else:
                 names = unit.get("id"), segment.get("id") if len(segments) > 1 else None
-                yield Segment(source, target, segment.sourceline, "/".join(filter(None, names)) or None)
+                name = "/".join(filter(None, names)) or None
+                yield segment, Segment(source, target, segment.sourceline, name)
 
 
 @register_file_format("tmx", suffixes=(".tmx",), options=("languages",))
@@ -70,7 +76,7 @@ def read_tmx(content: FileContent) -> Iterator[Segment]:
     for unit in _read_units(content, "tmx", ("tu",)):
         texts: dict[str, str] = {}
         for variant in unit.iterfind("{*}tuv"):
-            if text := _read_text(variant.find("{*}seg"), content):
+            if text := read_text(variant.find("{*}seg"), content):
                 texts[variant.get(_LANGUAGE) or variant.get("lang", "")] = text
         if not pair and len(texts) == 2:
             header = unit.getroottree().find("{*}header")
@@ -100,8 +106,8 @@ def _several_pairs(content: FileContent, languages: set[str]) -> DataError:
     )
 
 
-def _read_units(content: FileContent, root: str, tags: tuple[str, ...]) -> Iterator[Any]:
-    """Yield the elements with one of the tags, and then remove them from memory.
+def _read_units(content: FileContent, root: str, tags: tuple[str, ...], keep: bool = False) -> Iterator[Any]:
+    """Yield the elements with one of the tags, and then remove them from memory, except with `keep`.
 
     Raises:
         DataError: if the file is not well-formed, has another root element or declares entities.
@@ -114,8 +120,9 @@ def _read_units(content: FileContent, root: str, tags: tuple[str, ...]) -> Itera
             if declared is not None and any(True for _ in declared.iterentities()):
                 raise DataError(f"{content.name}: declares entities, which are refused: remove its DOCTYPE")
             yield element
-            element.clear()
-            while element.getprevious() is not None:
+            if not keep:
+                element.clear()
+            while not keep and element.getprevious() is not None:
                 del element.getparent()[0]
     except etree.XMLSyntaxError as error:
         raise DataError(f"{content.name}: line {error.lineno}: not well-formed XML: {error.msg}") from None
@@ -123,19 +130,24 @@ def _read_units(content: FileContent, root: str, tags: tuple[str, ...]) -> Itera
         raise DataError(f"{content.name}: the root element is {name}, expected {root}")
 
 
-def _read_text(element: Any, content: FileContent) -> str:
+def read_text(element: Any, content: FileContent) -> str:
     """Return the text of an element without inline tags; empty if there is no element."""
-    return "" if element is None else normalize_whitespace("".join(_iterate_text(element, content)))
+    parts = () if element is None else text_nodes(element, content)
+    return normalize_whitespace("".join(text for _, _, text in parts))
 
 
-def _iterate_text(element: Any, content: FileContent) -> Iterator[str]:
-    yield element.text or ""
+def text_nodes(element: Any, content: FileContent) -> Iterator[tuple[Any, str, str]]:
+    """Yield the texts of an element, each with the element whose `text` or `tail` it is.
+
+    A placeholder is a space, which is neither.
+    """
+    yield element, "text", element.text or ""
     for child in element:
         if child.tag is etree.Entity:
             raise DataError(f"{content.name}: line {element.sourceline}: the entity {child.text} is refused")
         tag = child.tag.rpartition("}")[2] if isinstance(child.tag, str) else ""
         if tag in _TEXT_TAGS:
-            yield from _iterate_text(child, content)
+            yield from text_nodes(child, content)
         elif tag in _PLACEHOLDERS:
-            yield " "
-        yield child.tail or ""
+            yield child, "", " "
+        yield child, "tail", child.tail or ""
