@@ -84,6 +84,9 @@ def take_check(new_page: NewPage, model: Path, corpus: Path, directory: Path, ou
     page = new_page()
     page.goto(page_file.as_uri())
     page.locator("#list .sentence").first.wait_for()
+    # In the order of the text, the first sentences have errors of several types.
+    page.locator("#order").select_option("text")
+    page.locator("#order").blur()
     page.screenshot(path=output)
 
 
