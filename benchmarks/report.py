@@ -1,6 +1,7 @@
-"""Size and loading time of the HTML report for 1,000 sentences of 30 words and two systems.
+"""Size and loading time of the HTML report for 1,000 sentences of 30 words and two systems, or of a check.
 
     python benchmarks/report.py                  # requires the package playwright and Chromium
+    python benchmarks/report.py --check --sentences 20000
 
 The text and the attention maps are synthetic (the maps are from softmax, which has no zero weights and
 therefore compresses worst), and are processed by the same functions as a real report. The output is the
@@ -17,6 +18,9 @@ from pathlib import Path
 import numpy as np
 
 from regard.analysis.errors import SentenceErrors
+from regard.extensions.check.page import check_report
+from regard.extensions.check.result import CoverageCheck
+from regard.extensions.check.sentences import CheckedSentence
 from regard.metrics.attention import attention_statistics
 from regard.metrics.coverage import received_attention
 from regard.reporting.model_card import Curves
@@ -24,6 +28,9 @@ from regard.reporting.page import Report, render
 from regard.reporting.scores import compute_scores
 from regard.reporting.systems import SentenceResult, SystemResults
 from regard.reporting.word_maps import word_map
+from regard.text.words import word_spans
+
+BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 
 
 def make_system(
@@ -63,15 +70,38 @@ def make_system(
     return SystemResults(name, name, tuple(sentences), tuple(attention), 8.0, Curves(curve, curve[::10]))
 
 
-def make_page(sentences: int, length: int) -> str:
-    """Return the HTML page of a report on two systems."""
+def make_pairs(sentences: int, length: int) -> tuple[list[tuple[str, str]], list[str]]:
+    """Return pairs of sentences, and the words that they consist of."""
     generator = np.random.default_rng(1)
     letters = np.array(list("aeionrstldmhu"))
     words = ["".join(generator.choice(letters, size=generator.integers(2, 10))) for _ in range(3000)]
-    pairs = [
-        (" ".join(generator.choice(words, size=length)), " ".join(generator.choice(words, size=length)))
-        for _ in range(sentences)
+    sides = generator.choice(words, size=(sentences, 2, length)).tolist()
+    return [(" ".join(source), " ".join(target)) for source, target in sides], words
+
+
+def write_check(sentences: int, length: int, path: Path) -> None:
+    """Write the page of a check in which every sentence has an omission in one or two places."""
+    generator = np.random.default_rng(1)
+    pairs, _ = make_pairs(sentences, length)
+    checked = [
+        CheckedSentence(
+            number,
+            source,
+            target,
+            tuple(word_spans(source)),
+            tuple(word_spans(target)),
+            {"omission": generator.uniform(0.5, 1)},
+            np.where(np.isin(np.arange(length), generator.integers(length, size=2)), 0.9, 0.01),
+        )
+        for number, (source, target) in enumerate(pairs, 1)
     ]
+    check_report(CoverageCheck("made up", tuple(checked)), path)
+
+
+def make_page(sentences: int, length: int) -> str:
+    """Return the HTML page of a report on two systems."""
+    generator = np.random.default_rng(1)
+    pairs, words = make_pairs(sentences, length)
     systems = [make_system(name, pairs, generator, words) for name in ("first", "second")]
     scores = compute_scores(systems, pairs, tokenize="none", num_resamples=100)
     return render(Report("Benchmark", "made up", "made up", pairs, systems, scores))
@@ -81,7 +111,7 @@ def open_page(path: Path, repeats: int) -> list[tuple[float, float]]:
     """Return seconds until the first sentences and seconds of main-thread work, each in a new context."""
     from playwright.sync_api import sync_playwright
 
-    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))))
+    chromium = next(filter(None, map(shutil.which, BROWSERS)))
     script = """() => new Promise((done) => {
         const look = () => document.querySelector("#list .sentence")
             ? requestAnimationFrame(() => done(performance.now())) : setTimeout(look, 5);
@@ -107,18 +137,22 @@ def open_page(path: Path, repeats: int) -> list[tuple[float, float]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Size and loading time of the HTML report.")
+    parser.add_argument("--check", action="store_true", help="the page of a check, not a report")
     parser.add_argument("--sentences", type=int, default=1000)
     parser.add_argument("--words", type=int, default=30)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--keep", type=Path, help="output file of the page; default: a temporary file")
     options = parser.parse_args()
-    page = make_page(options.sentences, options.words)
     with tempfile.TemporaryDirectory() as directory:
         path = (options.keep or Path(directory) / "report.html").resolve()
-        path.write_text(page, encoding="utf-8")
+        if options.check:
+            write_check(options.sentences, options.words, path)
+        else:
+            path.write_text(make_page(options.sentences, options.words), encoding="utf-8")
         found = open_page(path, options.repeats)
         size = path.stat().st_size / 1e6
-    print(f"{options.sentences} sentences of {options.words} words, 2 systems: {size:.2f} MB")
+    content = "check" if options.check else "2 systems"
+    print(f"{options.sentences} sentences of {options.words} words, {content}: {size:.2f} MB")
     seconds, work = ([one[part] for one in found] for part in (0, 1))
     print(f"main thread: {statistics.median(work):.2f} s of processor time (median)")
     print(f"opens in {statistics.median(seconds):.2f} s (median of {', '.join(f'{s:.2f}' for s in seconds)})")
