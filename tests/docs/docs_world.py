@@ -127,6 +127,8 @@ def _write_small_files(directory: Path) -> None:
     forms = "".join(f"{stem}\tcase=nom,number=plural\t{stem}e\n" for stem in ("Tag", "Weg", "Tisch", "Brief"))
     for name in ("nouns.tsv", "dev.tsv", "test.tsv"):
         (directory / name).write_text(forms, encoding="utf-8")
+    unit = "<unit id='u'><segment><source>Ein Hund .</source><target>A dog a dog .</target></segment></unit>"
+    (directory / "job.xlf").write_text(f"<xliff version='2.0' srcLang='de' trgLang='en'>{unit}</xliff>")
     extend = doc_blocks.blocks(doc_blocks.ROOT / "docs" / "extend.md")
     plugin = next(block.code for block in extend if block.language == "python")
     (directory / "topk.py").write_text(plugin)
