@@ -5,13 +5,14 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from itertools import cycle, islice
 from multiprocessing import get_context
+from typing import get_args
 
 import pytest
 
 import regard
 from quick_coverage import phrasebook_model, train_quickly
 from regard.errors import DataError, PluginError, UsageError
-from regard.extensions.check.base import Detector, PairScores, WordPair
+from regard.extensions.check.base import Detector, PairScores, SentenceError, WordPair
 from regard.extensions.check.corruptions import CORRUPTIONS
 from regard.extensions.phrasebook.corpus import generate
 from regard.text.words import split_line
@@ -154,7 +155,7 @@ def test_long_training_pairs_are_ignored(caplog, monkeypatch) -> None:
 
 def test_result_is_a_table_and_json(model, damaged) -> None:
     found = regard.check(damaged.sources, damaged.translations, checker=model, num_threads=1)
-    assert set(found.to_dict()["counts"]) == {"omission", "addition", "repetition", "unrelated"}
+    assert tuple(found.to_dict()["counts"]) == get_args(SentenceError)
     assert list(found.to_pandas()["line"]) == list(range(1, len(damaged) + 1))
     # The order is that of the percentages that are shown.
     percentages = [math.floor(100 * round(one.worst, 4) + 0.5) for one in (*found.worst(1), *found.sentences)]
@@ -174,7 +175,10 @@ def test_text_of_any_size_is_checked_block_by_block(model, damaged) -> None:
 def test_pickled_checker_gives_the_same_result_in_another_process(model, damaged) -> None:
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         there = pool.submit(model.judge, damaged.sources[:20], damaged.translations[:20]).result()
-    assert there == model.judge(damaged.sources[:20], damaged.translations[:20])
+    here = model.judge(damaged.sources[:20], damaged.translations[:20])
+    # The libraries round sums differently, depending on the addresses of arrays.
+    assert [each.omitted for each in there] == [pytest.approx(each.omitted, abs=1e-6) for each in here]
+    assert [each.errors for each in there] == pytest.approx([each.errors for each in here], abs=1e-6)
 
 
 class OddDetector(Detector):

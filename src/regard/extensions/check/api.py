@@ -127,7 +127,7 @@ class CoverageModel:
             sentence = [scores.sentence[error] + unrelated[error] for error in ERRORS]
             errors = sum(float(values.sum()) for values in words.values())
             judgments.append(
-                CoverageJudgment(pair.source, tuple(words["omission"].tolist()), *sentence, errors)
+                CoverageJudgment(pair.source, tuple(words["omission"].tolist()), *sentence, errors=errors)
             )
         return judgments
 

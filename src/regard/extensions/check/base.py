@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
 import numpy as np
 from jaxtyping import Float
@@ -24,9 +24,12 @@ __all__ = [
     "ERRORS",
     "TAGGED",
     "CoverageError",
+    "CriticalError",
     "Detector",
+    "Mismatch",
     "PairScores",
     "SentenceError",
+    "Side",
     "WordPair",
     "blocks",
     "build_detector",
@@ -43,8 +46,14 @@ ERRORS: tuple[CoverageError, ...] = get_args(CoverageError)
 TAGGED: tuple[CoverageError, ...] = ("omission", "addition")
 """The errors that networks find, in translations that are related to the source."""
 
-SentenceError = Literal["omission", "addition", "repetition", "unrelated"]
+CriticalError = Literal["number", "name", "negation", "markup"]
+"""The kinds of words that must have a counterpart, see `regard.extensions.check.critical`."""
+
+SentenceError = Literal[
+    "omission", "addition", "repetition", "unrelated", "number", "name", "negation", "markup"
+]
 """The kinds of errors of a sentence: also a translation that is unrelated to the source."""
+Side = Literal["source", "target"]
 
 _BLOCK_CELLS = 100_000  # pairs of a source and a target word
 
@@ -108,6 +117,24 @@ def blocks(pairs: Sequence[WordPair]) -> Iterator[Sequence[WordPair]]:
         yield pairs[start:]
 
 
+class Mismatch(NamedTuple):
+    """A word without the counterpart that it needs on the other side.
+
+    Attributes:
+        error: The kind of the word.
+        side: The side of the word.
+        start: Position of the word in the sentence; in a `CheckedSentence`, its first character.
+        end: The position after it.
+        probability: The probability of an error.
+    """
+
+    error: CriticalError
+    side: Side
+    start: int
+    end: int
+    probability: float
+
+
 @dataclass(frozen=True)
 class PairScores:
     """Scores of one sentence pair; the higher, the more probable is the error.
@@ -116,10 +143,12 @@ class PairScores:
         sentence: Score of the sentence for each error that the detector finds.
         words: Score of each word for the same errors: [S] for omissions, [T] for additions and repetitions.
             Empty if the detector judges sentences only.
+        mismatches: The words without the counterpart that they need.
     """
 
     sentence: Mapping[SentenceError, float]
     words: Mapping[CoverageError, Float[np.ndarray, "..."]] = field(default_factory=dict)
+    mismatches: tuple[Mismatch, ...] = ()
 
 
 @dataclass(eq=False)

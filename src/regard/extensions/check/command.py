@@ -91,7 +91,10 @@ class CheckOutput:
     """
 
     num_sentences: int = 10
-    error: Literal["omission", "addition", "repetition", "unrelated"] | None = None
+    error: (
+        Literal["omission", "addition", "repetition", "unrelated", "number", "name", "negation", "markup"]
+        | None
+    ) = None
     threshold: float = 0.5
     sentence_scores: Path | None = None
     json: Path | None = None
@@ -372,11 +375,16 @@ def _marked(one: "CheckedSentence", errors: "Sequence[CoverageError]", text: str
 
     from regard.extensions.check.sentences import MARKS, marked_spans
 
-    spans: list[tuple[int, int, CoverageError, bool]] = sorted(
+    spans: list[tuple[int, int, CoverageError, bool]] = [
         (first, -last, error, certain)
         for error in errors
         for first, last, certain in marked_spans(one, error, threshold)
-    )
+    ]
+    # A word without a counterpart is marked as one that is omitted or added.
+    for _, side, start, end, probability in one.mismatches:
+        if (side == "source") == (errors[0] == "omission") and probability >= threshold:
+            spans.append((start, -end, errors[0], True))
+    spans.sort()
     if not text.strip():
         return Text("(empty)", style="dim")
     marked, end = Text(), 0

@@ -22,6 +22,7 @@ from regard.extensions.check.base import (
     WordPair,
     register_detector,
 )
+from regard.extensions.check.critical import CriticalWords, largest
 from regard.extensions.check.surface import LengthModel, longest_repetitions, repeats_previous
 from regard.text.links import MAX_LENGTH
 from regard.text.words import is_alphabetic, normalize_word
@@ -119,19 +120,27 @@ def _repeated_words(pair: WordPair) -> Float[np.ndarray, "T"]:
 
 @register_detector("rules")
 class RuleDetector(Detector):
-    """The detectors `length` and `repetition` together, which need no model."""
+    """The detectors `length` and `repetition` together, and numbers that differ; it needs no model."""
 
     def __init__(self, model: Any = None, num_threads: int = 0) -> None:
         """Build both detectors."""
         super().__init__(model, num_threads)
         self.parts = LengthDetector(), RepetitionDetector()
+        self.critical = CriticalWords.untrained()
 
     def detect(self, pairs: Sequence[WordPair]) -> list[PairScores]:
         """Return the scores of each pair."""
         lengths, repetitions = (part.detect(pairs) for part in self.parts)
+        mismatches = [
+            tuple(each for each in self.critical.mismatches(pair) if each.error == "number") for pair in pairs
+        ]
         return [
-            PairScores({**length.sentence, **repetition.sentence}, repetition.words)
-            for length, repetition in zip(lengths, repetitions, strict=True)
+            PairScores(
+                {**length.sentence, **repetition.sentence, **largest(numbers, ["number"])},
+                repetition.words,
+                numbers,
+            )
+            for length, repetition, numbers in zip(lengths, repetitions, mismatches, strict=True)
         ]
 
 

@@ -79,6 +79,10 @@ class _Line(BaseModel):
     addition: bool | None = None
     repetition: bool | None = None
     unrelated: bool | None = None
+    number: bool | None = None
+    name: bool | None = None
+    negation: bool | None = None
+    markup: bool | None = None
     omitted: Any = None
     added: Any = None
     repeated: Any = None

@@ -8,7 +8,7 @@ probability 1 - sum_t p(j -> t). An aligner links a word whose translation is mi
 the strength of links in the training text is a statistic as well.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from operator import attrgetter
@@ -24,6 +24,7 @@ from regard.alignment.corpus import UNKNOWN
 from regard.extensions.check.base import WordPair, blocks
 from regard.extensions.check.evidence_kernels import NUM_LINK_STATISTICS, collect_statistics
 from regard.extensions.check.posteriors import LINK_THRESHOLD, LinkCounts, TextPosteriors
+from regard.extensions.check.surface import prefix_similarity
 from regard.text.words import is_alphabetic, is_word
 
 STATISTICS = (
@@ -59,7 +60,6 @@ _SMOOTHING = 8.0  # occurrences that the class of a word counts for
 _CLASS_SMOOTHING = 10.0
 _SIDES = attrgetter("source"), attrgetter("target")
 _CLUSTER = regex.compile(r"\X")
-_MIN_PREFIX = 4  # characters that two similar words share at least
 
 
 @dataclass(frozen=True)
@@ -180,24 +180,8 @@ def _copied(words: Sequence[str], others: Sequence[str], numbers: Sequence[int])
     similarities = [1.0 if word in shared else 0.0 for word in words]
     for place, number in enumerate(numbers):
         if number == UNKNOWN and not similarities[place] and is_word(words[place]):
-            similarities[place] = _similarity(words[place], there)
+            similarities[place] = prefix_similarity(words[place], there)
     return similarities
-
-
-def _similarity(word: str, others: Iterable[str]) -> float:
-    """Return the largest share of a common beginning of a word and others, 0 below four characters."""
-    best, start = 0.0, word[:_MIN_PREFIX]
-    if len(word) < _MIN_PREFIX:
-        return best
-    for other in others:
-        if not other.startswith(start):
-            continue
-        shared = next(
-            (i for i, (a, b) in enumerate(zip(word, other, strict=False)) if a != b),
-            min(len(word), len(other)),
-        )
-        best = max(best, shared / max(len(word), len(other)))
-    return best
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 from urllib.parse import quote
 
 from regard.errors import DataError
-from regard.extensions.check.base import SentenceError
+from regard.extensions.check.base import CriticalError, SentenceError
 from regard.extensions.check.evaluation import WORD_KEYS
 from regard.extensions.check.sentences import THRESHOLD, CheckedSentence, marked_spans
 from regard.text.corpus import read_lines
@@ -28,6 +28,10 @@ TYPES: Mapping[FindingKind, tuple[str, str, str]] = {
     "addition": ("accuracy/addition", "addition", "Probably added by the translation"),
     "repetition": ("fluency/duplication", "duplication", "Probably repeated"),
     "unrelated": ("accuracy/mistranslation", "mistranslation", "Probably unrelated to the source"),
+    "number": ("accuracy/mistranslation/number", "numbers", "Number without a counterpart"),
+    "name": ("accuracy/mistranslation/entity", "mistranslation", "Name without a counterpart"),
+    "negation": ("accuracy/mistranslation/negation", "mistranslation", "Negation without a counterpart"),
+    "markup": ("markup/mismatch", "markup", "Address, placeholder or tag without a counterpart"),
     "copied": ("accuracy/untranslated", "untranslated", "Probably a copy of the source"),
 }
 """The types of findings by MQM and by ITS, and the beginning of their message."""
@@ -42,7 +46,7 @@ _LEVELS: Mapping[Severity, tuple[str, str]] = {
 """The levels of the severities in SARIF and in GitHub Actions."""
 HEADER = "# Findings accepted with `regard check --accept`: hash of the segment, type\n"
 """The first line of a file of accepted findings."""
-_ACCEPTED = re.compile("[0-9a-f]{16} [a-z]+/[a-z]+")
+_ACCEPTED = re.compile("[0-9a-f]{16} [a-z]+(?:/[a-z]+)+")
 
 
 @dataclass(frozen=True)
@@ -64,7 +68,7 @@ class Finding:
         its_type: Its `locQualityIssueType`, such as `omission`.
         severity: critical for a translation that is unrelated, empty or copied, and for an omission or
             addition of at least half of the words; otherwise major from a probability of 0.8 or from three
-            words on; otherwise minor.
+            words on, and for a number, name, negation or markup; otherwise minor.
         probability: The probability that the sentence has such an error.
         segment: The first 16 hexadecimal digits of the SHA-256 of both sides, the same in every file.
     """
@@ -120,6 +124,9 @@ def find_errors(
             spans = [(first, last) for first, last, _ in marked_spans(sentence, error, threshold)]
             for span in spans or [None]:
                 yield _finding(sentence, files, error, span, probable[error])
+    for error, side, start, end, probability in sentence.mismatches:
+        if error in probable and probability >= threshold:
+            yield _finding(sentence, files, error, (start, end), probability, side == "source")
 
 
 def _finding(
@@ -128,18 +135,20 @@ def _finding(
     kind: FindingKind,
     span: tuple[int, int] | None,
     probability: float,
+    is_source: bool | None = None,
 ) -> Finding:
     """Return a finding in a span of characters; in the whole sentence if the affected words are unknown."""
-    is_source = kind == "omission"
+    is_source = kind == "omission" if is_source is None else is_source
     text = sentence.source if is_source else sentence.translation
     words = sentence.source_words if is_source else sentence.target_words
     start, end = span or (0, len(text))
     size = 0 if span is None else sum(start <= first < end for first, _ in words)
     is_whole = kind in ("copied", "unrelated") or sentence.note in ("empty_source", "empty_translation")
+    is_critical = kind in get_args(CriticalError)
     severity: Severity = "minor"
-    if is_whole or (kind != "repetition" and size and size >= _CRITICAL_SHARE * len(words)):
+    if is_whole or (kind in ("omission", "addition") and size and size >= _CRITICAL_SHARE * len(words)):
         severity = "critical"
-    elif probability >= _MAJOR_PROBABILITY or size >= _MAJOR_WORDS:
+    elif is_critical or probability >= _MAJOR_PROBABILITY or size >= _MAJOR_WORDS:
         severity = "major"
     mqm, its, message = TYPES[kind]
     is_bilingual = files[0] is not None and files[0] == files[1]

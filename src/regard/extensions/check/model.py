@@ -33,6 +33,7 @@ from regard.extensions.check.corruptions import (
     with_unknown_words,
     word_labels,
 )
+from regard.extensions.check.critical import CRITICAL, CriticalWords, largest
 from regard.extensions.check.evidence import Evidence, LinkModel, SideEvidence
 from regard.extensions.check.features import (
     repetition_features,
@@ -90,6 +91,7 @@ class ErrorModel:
         stems: The links of stems.
         length: The model of the length.
         doubled: Words that good translations double.
+        critical: Numbers, names and negations, and how often good translations lose them.
         taggers: The networks that give the log-odds of omissions and additions.
         repeated: The regression that gives the log-odds that a word is repeated.
         sentences: For each error, the regression that gives the log-odds of a sentence.
@@ -100,6 +102,7 @@ class ErrorModel:
     stems: LinkModel
     length: LengthModel
     doubled: frozenset[str]
+    critical: CriticalWords
     taggers: Mapping[CoverageError, ErrorTagger]
     repeated: LogisticRegression
     sentences: Mapping[CoverageError, LogisticRegression]
@@ -134,7 +137,9 @@ class ErrorModel:
         num_words = len(held_out) - min(len(held_out) // 2, _MAX_CALIBRATION_PAIRS)
         parts = held_out[:num_words], held_out[num_words:]
         words, stems = (LinkModel.train(training, parts[0], setup, length) for length in (None, STEM_LENGTH))
-        model = cls(words, stems, LengthModel.fit(training), doubled_words(training), {}, _NEVER, {}, _NEVER)
+        critical = CriticalWords.estimate(training)
+        surface = LengthModel.fit(training), doubled_words(training), critical
+        model = cls(words, stems, *surface, {}, _NEVER, {}, _NEVER)
         model = model._fit_words(parts[0], num_threads)
         return model._fit_sentences(parts[1], num_threads)
 
@@ -266,7 +271,7 @@ class ErrorModel:
                 by_error = {"omission": 1.0, "addition": 0.0, "repetition": 0.0, "unrelated": 0.0}
                 nothing = np.empty(0)
                 each = {"omission": np.ones(len(pair.source)), "addition": nothing, "repetition": nothing}
-                pair_scores.append(PairScores(by_error, each))
+                pair_scores.append(PairScores(by_error | largest((), CRITICAL), each))
                 continue
             by_error = {error: float(sentence[error][number]) for error in ERRORS}
             by_error["unrelated"] = float(unrelated[number])
@@ -275,7 +280,8 @@ class ErrorModel:
                 # These are errors of a translation that is related to its source.
                 by_error[error] *= 1 - by_error["unrelated"]
                 each[error] = each[error] * (1 - by_error["unrelated"])
-            pair_scores.append(PairScores(by_error, each))
+            mismatches = self.critical.mismatches(pair)
+            pair_scores.append(PairScores(by_error | largest(mismatches, CRITICAL), each, mismatches))
         return pair_scores
 
 

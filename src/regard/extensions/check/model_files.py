@@ -4,7 +4,7 @@ The directory contains `checker.json`, `checker.safetensors` with its checksum, 
 of stems in the directories `words` and `stems`. No file is unpickled.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +16,7 @@ from regard.config import configclass, option
 from regard.errors import DataError
 from regard.extensions.check.base import ERRORS
 from regard.extensions.check.classifiers import ErrorTagger, LogisticRegression
+from regard.extensions.check.critical import NUM_CLASSES, CriticalWords
 from regard.extensions.check.evidence import STATISTICS, LinkModel, WordNorms
 from regard.extensions.check.features import (
     NUM_REPETITION_FEATURES,
@@ -39,7 +40,7 @@ from regard.text.reading import (
 
 _MODEL_FILE = "checker.json"
 _ARRAYS_FILE = "checker.safetensors"
-_FORMAT = 4
+_FORMAT = 5
 _SIDES = ("source", "target")
 _LINKS: Mapping[str, int | None] = {"words": None, "stems": STEM_LENGTH}
 _REGRESSIONS: Mapping[str, int] = {
@@ -59,6 +60,7 @@ class _Description:
     format: int = option(help="Version of the file format.")
     sha256: Checksums = option(help="Checksums of the other files.")
     doubled: tuple[str, ...] = option(help="Words that good translations double.")
+    negations: tuple[tuple[str, ...], tuple[str, ...]] = option(help="Words of both sides that negate.")
 
 
 def check_model_dir(directory: Path) -> None:
@@ -84,7 +86,12 @@ def save_coverage_model(model: ErrorModel, directory: Path | str) -> None:
                 links.aligner.save(temp_dir / name)
             save_file(_arrays(model), temp_dir / _ARRAYS_FILE)
             checksums = compute_checksums(temp_dir, [_ARRAYS_FILE])
-            description = {"format": _FORMAT, "sha256": checksums, "doubled": sorted(model.doubled)}
+            description = {
+                "format": _FORMAT,
+                "sha256": checksums,
+                "doubled": sorted(model.doubled),
+                "negations": list(map(sorted, model.critical.negations)),
+            }
             text = format_json(description, indent=2) + "\n"
             (temp_dir / _MODEL_FILE).write_text(text, encoding="utf-8")
     except (OSError, SafetensorError) as error:
@@ -113,6 +120,7 @@ def load_coverage_model(directory: Path | str) -> ErrorModel:
         words, stems = (_link_model(name, aligner, arrays) for name, aligner in aligners.items())
     except DataError as error:
         raise DataError(f"{directory / _ARRAYS_FILE}: {error}") from None
+    critical = _critical_words(description.negations, aligners["words"], arrays)
     taggers = {}
     for error in TAGGED:
         parameters = _group(arrays, f"tagger.{error}")
@@ -126,6 +134,7 @@ def load_coverage_model(directory: Path | str) -> ErrorModel:
         stems,
         LengthModel(*arrays["length/values"].tolist()),
         frozenset(description.doubled),
+        critical,
         taggers,
         regressions["repeated"],
         {error: regressions[error] for error in ERRORS},
@@ -139,6 +148,21 @@ def _arrays(model: ErrorModel) -> dict[str, np.ndarray]:
     length = model.length
     groups: dict[str, Mapping[str, np.ndarray]] = {
         "length": {"values": np.array([length.slope, length.intercept, length.deviation])},
+        "critical": {
+            "classes": model.critical.classes,
+            **{
+                side: np.array(
+                    [[frequency.get(word, 0), *losses.get(word, (0, 0))] for word in words.words], float
+                )
+                for side, words, frequency, losses in zip(
+                    _SIDES,
+                    model.words.aligner.words,
+                    model.critical.frequencies,
+                    model.critical.losses,
+                    strict=True,
+                )
+            },
+        },
         "regressions": {name: np.append(each.weights, each.bias) for name, each in regressions.items()},
     }
     for name, links in zip(_LINKS, (model.words, model.stems), strict=True):
@@ -163,7 +187,12 @@ def _group(arrays: Mapping[str, np.ndarray], group: str) -> dict[str, np.ndarray
 def _array_forms(aligners: Mapping[str, WordAligner]) -> dict[str, ArrayForm]:
     """Return the forms of the arrays in the file."""
     columns = len(STATISTICS)
-    forms: dict[str, ArrayForm] = {"length/values": ("float64", -MAX_COUNT, MAX_COUNT, 3)}
+    forms: dict[str, ArrayForm] = {
+        "length/values": ("float64", -MAX_COUNT, MAX_COUNT, 3),
+        "critical/classes": ("float64", 0, MAX_COUNT, 2, NUM_CLASSES, 2),
+    }
+    for side, words in zip(_SIDES, aligners["words"].words, strict=True):
+        forms[f"critical/{side}"] = ("float64", 0, MAX_COUNT, len(words), 3)
     for name, size in _REGRESSIONS.items():
         forms[f"regressions/{name}"] = ("float64", -MAX_COUNT, MAX_COUNT, size + 1)
     for name, aligner in aligners.items():
@@ -177,6 +206,24 @@ def _array_forms(aligners: Mapping[str, WordAligner]) -> dict[str, ArrayForm]:
             forms[f"{name}.{side}/unknown"] = ("float64", -MAX_COUNT, MAX_COUNT, 2, columns)
     tagger = ErrorTagger.array_forms(2 * NUM_WORD_FEATURES + NUM_ROOM_FEATURES)  # of words and of stems
     return forms | {f"tagger.{error}/{name}": form for error in TAGGED for name, form in tagger.items()}
+
+
+def _critical_words(
+    negations: tuple[Sequence[str], Sequence[str]], aligner: WordAligner, arrays: Mapping[str, np.ndarray]
+) -> CriticalWords:
+    """Return the numbers, names and negations of a model."""
+    tables = [
+        dict(zip(words.words, arrays[f"critical/{side}"].tolist(), strict=True))
+        for side, words in zip(_SIDES, aligner.words, strict=True)
+    ]
+    frequencies = [{word: counts[0] for word, counts in table.items()} for table in tables]
+    losses = [{word: counts[1:] for word, counts in table.items() if counts[1]} for table in tables]
+    return CriticalWords(
+        (frozenset(negations[0]), frozenset(negations[1])),
+        (frequencies[0], frequencies[1]),
+        (losses[0], losses[1]),
+        arrays["critical/classes"],
+    )
 
 
 def _link_model(name: str, aligner: WordAligner, arrays: Mapping[str, np.ndarray]) -> LinkModel:

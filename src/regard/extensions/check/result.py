@@ -27,6 +27,10 @@ _VERBS: Mapping[SentenceError, tuple[str, str]] = {
     "omission": ("{} omits a word", "{} omit a word"),
     "addition": ("{} adds a word", "{} add a word"),
     "repetition": ("{} repeats a word", "{} repeat a word"),
+    "number": ("{} changes a number", "{} change a number"),
+    "name": ("{} changes a name", "{} change a name"),
+    "negation": ("{} loses a negation", "{} lose a negation"),
+    "markup": ("{} changes an address, placeholder or tag", "{} change an address, placeholder or tag"),
     "unrelated": ("is {} unrelated to the source", "are {} unrelated to the source"),
 }
 _MAX_LINES = 8  # lines that a note lists

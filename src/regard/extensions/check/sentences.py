@@ -7,7 +7,8 @@ from typing import Any, Self
 import numpy as np
 from jaxtyping import Float
 
-from regard.extensions.check.base import CoverageError, PairScores, SentenceError
+from regard.extensions.check.base import CoverageError, Mismatch, PairScores, SentenceError
+from regard.extensions.check.critical import largest, markup_mismatches
 from regard.extensions.check.detectors import Note
 from regard.extensions.check.evaluation import WORD_KEYS
 from regard.text.words import word_spans
@@ -38,6 +39,8 @@ class CheckedSentence:
             judges sentences only.
         added: For each target word, the probability that it translates nothing in the source.
         repeated: For each target word, the probability that it is an incorrect repetition.
+        mismatches: The numbers, names, negations, addresses, placeholders and tags without a counterpart,
+            with their characters in the source or the translation.
         note: Why the sentence is no ordinary translation, one of the names in `NOTES`, or None.
         id: The identifier of the segment in its file, if it has one.
         file_line: The line of the file at which the segment starts, if it is another one than `line`.
@@ -52,6 +55,7 @@ class CheckedSentence:
     omitted: Float[np.ndarray, "S"] = field(default_factory=lambda: np.empty(0))
     added: Float[np.ndarray, "T"] = field(default_factory=lambda: np.empty(0))
     repeated: Float[np.ndarray, "T"] = field(default_factory=lambda: np.empty(0))
+    mismatches: tuple[Mismatch, ...] = ()
     note: Note | None = None
     id: str | None = None
     file_line: int | None = None
@@ -61,7 +65,27 @@ class CheckedSentence:
         """Return the sentence with the scores of a detector."""
         omitted, added, repeated = (scores.words.get(error, np.empty(0)) for error in WORD_KEYS)
         source, translation = (tuple(word_spans(text)) for text in texts)
-        return cls(line, *texts, source, translation, scores.sentence, omitted, added, repeated, note)
+        spans = {"source": source, "target": translation}
+        mismatches = [
+            each._replace(start=spans[each.side][each.start][0], end=spans[each.side][each.end - 1][1])
+            for each in scores.mismatches
+        ]
+        probabilities = dict(scores.sentence)
+        if "number" in probabilities:
+            mismatches += markup_mismatches(*texts)
+            probabilities |= largest(mismatches, ["markup"])
+        return cls(
+            line,
+            *texts,
+            source,
+            translation,
+            probabilities,
+            omitted,
+            added,
+            repeated,
+            tuple(mismatches),
+            note,
+        )
 
     @property
     def shown_line(self) -> int:
@@ -99,6 +123,7 @@ class CheckedSentence:
             "target_words": [list(span) for span in self.target_words],
             "probabilities": dict(self.probabilities),
             **{name: np.round(getattr(self, name), 4).tolist() for name in WORD_KEYS.values()},
+            "mismatches": [each._asdict() for each in self.mismatches],
             "note": self.note,
             "id": self.id,
             "file_line": self.file_line,

@@ -17,6 +17,7 @@ MIN_DEVIATION = 0.05
 MAX_NGRAM = 4
 """Maximum size of a repetition: longer ones count as this number of words."""
 _MIN_DOUBLES = 3
+_MIN_PREFIX = 4  # characters that two similar words share at least
 
 
 @dataclass(frozen=True)
@@ -107,3 +108,19 @@ def repeats_previous(words: Sequence[str], start: int, n: int, doubled: Set[str]
     copies = [words[place : place + n] for place in range(start - 2 * n, start + 2 * n, n) if place >= 0]
     usual = is_reduplication(ngram) or (n == 1 and ngram[0] in doubled)
     return copies.count(ngram) > 2 or not usual
+
+
+def prefix_similarity(word: str, others: Iterable[str]) -> float:
+    """Return the largest share of a common beginning of a word and others, 0 below four characters."""
+    best, start = 0.0, word[:_MIN_PREFIX]
+    if len(word) < _MIN_PREFIX:
+        return best
+    for other in others:
+        if not other.startswith(start):
+            continue
+        shared = next(
+            (i for i, (a, b) in enumerate(zip(word, other, strict=False)) if a != b),
+            min(len(word), len(other)),
+        )
+        best = max(best, shared / max(len(word), len(other)))
+    return best
