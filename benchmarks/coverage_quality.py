@@ -32,7 +32,7 @@ from regard.extensions.check.base import CoverageError, SentenceError, WordPair,
 from regard.extensions.check.corruptions import Corruption, CorruptionConfig, corrupt_pairs, word_labels
 from regard.extensions.check.model import ErrorModel
 from regard.extensions.check.model_files import load_coverage_model, save_coverage_model
-from regard.extensions.check.posteriors import TextPosteriors
+from regard.extensions.check.posteriors import TextPosteriors, TextWords
 from regard.extensions.phrasebook.corpus import generate
 from regard.text.links import Links
 from regard.text.words import word_spans
@@ -121,11 +121,16 @@ def report_synthetic(model: ErrorModel, pairs: Sequence[WordPair], links: Sequen
             print(line, flush=True)
 
 
+def find_links(model: ErrorModel, pairs: Sequence[WordPair]) -> list[Links]:
+    """Return the links of the words of each pair."""
+    return TextPosteriors.of(model.words.aligner, TextWords.of(pairs)).best_links()
+
+
 def synthetic(data: Path, split: str, directory: Path | None) -> None:
     """Print the figures of Multi30k."""
     model = train(read_pairs(data, "multi30k", "train"), directory)
     pairs = read_pairs(data, "multi30k", {"test": "test_2016_flickr"}.get(split, split))
-    report_synthetic(model, pairs, TextPosteriors.of(model.words.aligner, pairs).best_links())
+    report_synthetic(model, pairs, find_links(model, pairs))
 
 
 def phrasebook() -> None:
@@ -160,7 +165,7 @@ def parliament(data: Path, directory: Path | None) -> None:
     for corpus, name in (("europarl20k", "validation"), ("multi30k", "val")):
         pairs = read_pairs(data, corpus, name)
         print(corpus, name)
-        report_synthetic(model, pairs, TextPosteriors.of(model.words.aligner, pairs).best_links())
+        report_synthetic(model, pairs, find_links(model, pairs))
 
 
 def news(data: Path, directory: Path | None) -> None:
@@ -171,7 +176,7 @@ def news(data: Path, directory: Path | None) -> None:
         targets = read_lines(data / "coverage" / f"newstest2020.en-de.{system}.txt.gz")
         pairs = [pair for pair in split_pairs(sources, targets) if pair.source and pair.target]
         print(system)
-        report_synthetic(model, pairs, TextPosteriors.of(model.words.aligner, pairs).best_links())
+        report_synthetic(model, pairs, find_links(model, pairs))
 
 
 def report_raters(model: ErrorModel, data: Path, split: str) -> None:
@@ -252,7 +257,7 @@ def reliability(data: Path, directory: Path | None) -> None:
     pairs = read_pairs(data, "multi30k", "train")
     model = train(pairs[:-NUM_RELIABILITY_PAIRS], directory)
     unseen = pairs[-NUM_RELIABILITY_PAIRS:]
-    links = TextPosteriors.of(model.words.aligner, unseen).best_links()
+    links = find_links(model, unseen)
     kinds: dict[CoverageError, tuple[Corruption, ...]] = {
         "omission": ("deletion", "truncation"),
         "addition": ("insertion",),

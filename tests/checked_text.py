@@ -1,11 +1,11 @@
 """A made-up check with known probabilities, for tests of the pages."""
 
-import re
-
 import numpy as np
 
+from regard.extensions.check.base import SentenceError
 from regard.extensions.check.result import CoverageCheck
 from regard.extensions.check.sentences import CheckedSentence
+from regard.text.words import split_line
 
 __all__ = ["TEXTS", "made_check"]
 
@@ -25,12 +25,9 @@ def made_check(texts=TEXTS, detector: str = "<b>made</b>") -> CoverageCheck:
     sentences = []
     for number, (source, target) in enumerate(texts, 1):
         omission = round(0.9 - 0.2 * (number - 1), 1)
-        words = [tuple(word.span() for word in re.finditer(r"\S+", text)) for text in (source, target)]
-        omitted, added, repeated = (np.full(len(own), 0.01) for own in (words[0], words[1], words[1]))
+        omitted, added, repeated = (np.full(len(split_line(text)), 0.01) for text in (source, target, target))
         omitted[1:2], added[2:3] = omission, 0.55
-        probabilities = {"omission": omission, "addition": 0.3, "repetition": 0.0}
+        probabilities: dict[SentenceError, float] = {"omission": omission, "addition": 0.3, "repetition": 0.0}
         probabilities["unrelated"] = 0.97 if number == len(texts) else 0.0
-        sentences.append(
-            CheckedSentence(number, source, target, *words, probabilities, omitted, added, repeated)
-        )
+        sentences.append(CheckedSentence(number, source, target, probabilities, omitted, added, repeated))
     return CoverageCheck(detector, tuple(sentences))

@@ -23,6 +23,7 @@ _T = TypeVar("_T")
 
 NUM_RANGES = 32
 """Number of ranges that work is cut into, large enough that all threads finish at about the same time."""
+_MIN_COST = 1 << 14  # of a range: each call of a compiled loop costs time
 
 
 @dataclass(frozen=True)
@@ -116,6 +117,11 @@ class DirectionAligner(ABC):
             rest of each row, up to 1, is the probability of no link.
         """
 
+    def cell_posteriors(self, corpus: Corpus, threads: int = 0) -> np.ndarray:
+        """Return the probability of every link, float32 [cells]; the source word of a pair varies slowest."""
+        matrices = (matrix.T.ravel() for matrix in self.posteriors(corpus, threads))
+        return np.concatenate([np.empty(0, np.float32), *matrices])
+
     @abstractmethod
     def arrays(self) -> dict[str, np.ndarray]:
         """Return the learned arrays, the input of `load`."""
@@ -185,6 +191,7 @@ def split_evenly(costs: np.ndarray, num_ranges: int = NUM_RANGES) -> list[tuple[
     if not len(costs):
         return []
     ends = np.cumsum(costs, dtype=np.float64)
+    num_ranges = min(num_ranges, int(ends[-1] // _MIN_COST) + 1)
     wanted = np.arange(1, num_ranges) * (ends[-1] / num_ranges)
     # `unique` removes empty ranges.
     edges = np.unique(np.concatenate([[0], np.searchsorted(ends, wanted), [len(costs)]]))

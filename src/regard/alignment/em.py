@@ -226,7 +226,9 @@ class EMAligner(DirectionAligner):
     tension: float = 0.0
 
     @abstractmethod
-    def expect(self, block: Block, posteriors: np.ndarray, null: np.ndarray, threads: int) -> np.ndarray:
+    def expect(
+        self, block: Block, posteriors: np.ndarray, null: np.ndarray, threads: int, with_sums: bool = True
+    ) -> np.ndarray:
         """Run the expectation step over a block.
 
         Args:
@@ -234,16 +236,21 @@ class EMAligner(DirectionAligner):
             posteriors: float32, the posterior of each cell; filled in place.
             null: float32, the posterior of the null word for each target token; filled in place.
             threads: Number of threads.
+            with_sums: Whether the other sums of the model are needed.
 
         Returns:
             The log-likelihood in nats, the number of null words, and other sums of the model.
         """
 
+    def _infer(self, block: Block, threads: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the posteriors of the cells and of the null word."""
+        posteriors, null = block.buffers()
+        self.expect(block, posteriors, null, threads, with_sums=False)
+        return posteriors, null
+
     def best(self, block: Block, links: np.ndarray, threads: int) -> None:
         """Write the source position of each target token, -1 for none, to `links`, int32 [target tokens]."""
-        posteriors, null = block.buffers()
-        self.expect(block, posteriors, null, threads)
-        block.run(pick_links, threads, posteriors, null, links)
+        block.run(pick_links, threads, *self._infer(block, threads), links)
 
     def align(self, corpus: Corpus, threads: int = 0) -> np.ndarray:
         """Return the best source word of each target word; see `DirectionAligner.align`."""
@@ -258,12 +265,17 @@ class EMAligner(DirectionAligner):
         """Compute the probability of every link; see `DirectionAligner.posteriors`."""
         threads = threads or num_available_cpus()
         for block in iterate_blocks(corpus, self.table, threads):
-            posteriors, null = block.buffers()
-            self.expect(block, posteriors, null, threads)
+            posteriors, _ = self._infer(block, threads)
             for row, (first, last) in enumerate(pairwise(block.layout.cells.tolist())):
                 shape = int(block.layout.source_lengths[row]), int(block.layout.target_lengths[row])
                 # Cells have rows of source tokens, the interface has rows of target tokens.
                 yield posteriors[first:last].reshape(shape).T
+
+    def cell_posteriors(self, corpus: Corpus, threads: int = 0) -> np.ndarray:
+        """Return the probability of every link in one array; see `DirectionAligner.cell_posteriors`."""
+        threads = threads or num_available_cpus()
+        parts = (self._infer(block, threads)[0] for block in iterate_blocks(corpus, self.table, threads))
+        return np.concatenate([np.empty(0, np.float32), *parts])
 
 
 def train_passes(

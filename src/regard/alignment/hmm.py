@@ -107,9 +107,11 @@ class HMMAligner(EMAligner):
         else:
             super().best(block, links, threads)
 
-    def expect(self, block: Block, posteriors: np.ndarray, null: np.ndarray, threads: int) -> np.ndarray:
+    def expect(
+        self, block: Block, posteriors: np.ndarray, null: np.ndarray, threads: int, with_sums: bool = True
+    ) -> np.ndarray:
         """Run the expectation step; return log-likelihood, number of null words, and jump counts."""
-        return block.run(expect_paths, threads, self._parameters(), posteriors, null)
+        return block.run(expect_paths, threads, self._parameters(), posteriors, null, with_sums)
 
     def _parameters(self) -> _Parameters:
         table, config = self.table, self.config
@@ -284,13 +286,14 @@ def _step_back(m, stay, first, wanted, back, ahead, store):
 
 
 @njit(nogil=True, cache=True)
-def expect_paths(first_row, last_row, layout, learned, posteriors, null_posteriors):
+def expect_paths(first_row, last_row, layout, learned, posteriors, null_posteriors, with_sums):
     """Compute the posteriors of links of pairs `first_row` to `last_row` with the forward-backward algorithm.
 
-    The arguments are those of `em_kernels.expect_links`, with the parameters of the HMM.
+    The arguments are those of `em_kernels.expect_links`, with the parameters of the HMM, and whether jumps
+    are counted.
 
     Returns:
-        The log-likelihood, the number of null words, and the expected counts of the jumps.
+        The log-likelihood, the number of null words, and the expected counts of the jumps, or zeros.
     """
     longest, widest = longest_lengths(first_row, last_row, layout.source_lengths, layout.target_lengths)
     # float32 throughout: a vector register holds twice the number of values.
@@ -333,7 +336,7 @@ def expect_paths(first_row, last_row, layout, learned, posteriors, null_posterio
             for i in range(m):
                 at = 2 + NUM_JUMPS + MAX_HMM_JUMP + min(MAX_HMM_JUMP, i + 1)
                 sums[at] += from_none * (first[i] * wanted[i])
-            if j > 0:
+            if j > 0 and with_sums:
                 for origin in range(m):
                     weight = after[j - 1, origin]
                     for i in range(m):

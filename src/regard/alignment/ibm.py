@@ -111,7 +111,9 @@ class IBMAligner(EMAligner):
                 model.tension = fit_tension(model.tension, float(sums[2]), float(sums[1]), sizes)
         return model
 
-    def expect(self, block: Block, posteriors: np.ndarray, null: np.ndarray, threads: int) -> np.ndarray:
+    def expect(
+        self, block: Block, posteriors: np.ndarray, null: np.ndarray, threads: int, with_sums: bool = True
+    ) -> np.ndarray:
         """Run the expectation step; return log-likelihood, null words, and minus the diagonal distance."""
         parameters = self.table.values, self.table.nulls, self.null, self.tension
         return block.run(expect_links, threads, *parameters, posteriors, null)

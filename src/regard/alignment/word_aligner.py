@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from safetensors import SafetensorError
@@ -117,6 +117,36 @@ class WordAligner:
             by_target = [p.T if name == "backward" else p for name, p in zip(names, parts, strict=True)]
             links = by_target[0] if len(names) == 1 else (by_target[0] + by_target[1]) / 2
             yield links if links.shape == shape else np.zeros(shape, dtype=np.float32)
+
+    def cell_posteriors(
+        self, corpus: Corpus, direction: Literal["forward", "backward"], threads: int = 0
+    ) -> np.ndarray:
+        """Compute the probability of every link of one direction for all pairs at once.
+
+        Args:
+            corpus: Pairs, numbered by `words`.
+            direction: The direction.
+            threads: Number of threads.
+
+        Returns:
+            float32, one value per cell; in a pair, the source word varies slowest. Zeros for a pair with more
+            words than `max_length`.
+
+        Raises:
+            DataError: if the direction was not trained.
+        """
+        short = self.alignable(corpus)
+        aligner = self._direction(direction)
+        posteriors = aligner.cell_posteriors(short if direction == "forward" else short.swapped(), threads)
+        if direction == "backward":
+            # From rows of target words to rows of source words.
+            sizes = short.num_cells
+            start = np.repeat(np.cumsum(sizes) - sizes, sizes)
+            source, target = np.divmod(np.arange(len(start)) - start, np.repeat(short.target.lengths, sizes))
+            posteriors = posteriors[start + target * np.repeat(short.source.lengths, sizes) + source]
+        values = np.zeros(int(corpus.num_cells.sum()), dtype=np.float32)
+        values[np.repeat(short.num_cells == corpus.num_cells, corpus.num_cells)] = posteriors
+        return values
 
     def _direction(self, name: str) -> DirectionAligner:
         aligner: DirectionAligner | None = getattr(self, name)

@@ -117,14 +117,12 @@ def test_files_are_written_before_a_reader_of_the_text_ends(texts, monkeypatch) 
 
 
 def test_overlapping_marks_keep_whole_words() -> None:
-    text, words = "a rag in his mouth", ((0, 1), (2, 5), (6, 8), (9, 12), (13, 18))
+    text = "a rag in his mouth"
 
     def shown(added: list[float]) -> str:
         repeated = np.array([0, 0, 0.9, 0.9, 0.9])
         probabilities: dict[SentenceError, float] = {"addition": 0.9, "repetition": 0.9}
-        one = CheckedSentence(
-            1, "x", text, ((0, 1),), words, probabilities, np.zeros(1), np.array(added), repeated
-        )
+        one = CheckedSentence(1, "x", text, probabilities, np.zeros(1), np.array(added), repeated)
         return _marked(one, ("addition", "repetition"), text, 0.5).plain
 
     assert shown([0, 0, 0, 0.9, 0]) == "a rag <in his mouth>"

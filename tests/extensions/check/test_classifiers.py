@@ -10,6 +10,7 @@ from regard.alignment import TrainingSetup
 from regard.extensions.check.base import WordPair
 from regard.extensions.check.classifiers import ErrorTagger, build_network, fit_tagger
 from regard.extensions.check.evidence import LinkModel
+from regard.extensions.check.posteriors import TextWords
 
 
 def runs(seed: int, size: int = 1_500) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray]]:
@@ -79,7 +80,9 @@ def test_unknown_forms_of_known_words_are_linked_by_their_stems() -> None:
     unseen = [WordPair(("der", "Pferde", "sieht", "den", "Hund"), ("the", "horses", "sees", "the", "dog"))]
     setup = TrainingSetup(num_threads=1, seed=1)
     words, stems = (LinkModel.train(pairs, pairs[:4], setup, length) for length in (None, 4))
-    missing = [model.collect(unseen, 1).source.column("mutual_known")[1] for model in (words, stems)]
+    missing = [
+        model.collect(TextWords.of(unseen), 1).source.column("mutual_known")[1] for model in (words, stems)
+    ]
     assert missing[0] > 0.9 and missing[1] < 0.3
     # The digits of a number are no ending.
-    assert stems.posteriors([WordPair(("123456",), ("1234",))], 1).pairs[0].source == ("123456",)
+    assert TextWords.of([WordPair(("123456", "Häuser"), ("1234",))], 4).forms == ("123456", "häus", "1234")

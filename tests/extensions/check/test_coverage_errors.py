@@ -259,14 +259,13 @@ def test_best_runs_equal_enumeration(values) -> None:
 
 
 def test_what_the_source_repeats_and_words_that_are_usually_doubled_are_no_repetitions() -> None:
-    pair = WordPair(("sore", "mouth", "and", "sore", "mouth"), ("wunder", "Mund", "und", "wunder", "Mund"))
-    copied = WordPair(("sore", "mouth", "hurts"), pair.target)
+    source, words = ("sore", "mouth", "and", "sore", "mouth"), ("wunder", "mund", "und", "wunder", "mund")
     assert longest_repetitions(("die", "die"), frozenset({"die"})) == [(0.0, 0)] * 2
     assert longest_repetitions(("die",) * 3, frozenset({"die"}))[1:] == [(1.0, 1)] * 2
     assert longest_repetitions(("1", "(", "1", "(")) == [(0.0, 0)] * 4
     diagonal = np.eye(5, dtype=np.float32)
-    assert _repetitions(pair, diagonal, frozenset())[:, 0].max() == 0
-    assert _repetitions(copied, diagonal[:3], frozenset())[:, 0].max() > 0
+    assert _repetitions(source, words, diagonal, frozenset())[:, 0].max() == 0
+    assert _repetitions(("sore", "mouth", "hurts"), words, diagonal[:3], frozenset())[:, 0].max() > 0
     training = [WordPair(("x",), ("die", "Die", "Tür"))] * 3 + [WordPair(("x",), ("das", "das"))] * 2
     assert doubled_words(training) == {"die"}
 

@@ -8,7 +8,7 @@ check.worst(3)  # the sentences with the highest probabilities
 # The modules of the model are imported late: a check without a model needs neither Numba nor the aligners.
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from regard.extensions.check.model import ErrorModel
     from regard.generation.reranking import CoverageJudgment
 
-_BLOCK_PAIRS = 1_000
+_BLOCK_PAIRS = 2_000
 _RULES_ONLY = (
     "checked by length and repetition only: with good translations to learn from (--train SOURCE TARGET), "
     "single omitted and added words and unrelated translations are found as well"
@@ -173,7 +173,9 @@ def check(
     name = detector or ("rules" if built.model is None else "combined")
     texts = sources, sources if translations is None else translations
     files = [str(text) if isinstance(text, str | Path) and str(text) != "-" else None for text in texts]
-    return CoverageCheck(name, tuple(_checked(built, segments)), files=(files[0], files[1]))
+    # Without a model, the usual length is that of the whole text.
+    checked = _checked(built, segments) if built.model is None else check_blocks(segments, built)
+    return CoverageCheck(name, tuple(checked), files=(files[0], files[1]))
 
 
 def check_blocks(segments: Iterable[Segment], detector: Detector) -> Iterator[CheckedSentence]:
@@ -181,7 +183,7 @@ def check_blocks(segments: Iterable[Segment], detector: Detector) -> Iterator[Ch
 
     Args:
         segments: Source sentences with their translations.
-        detector: The detector. `length` takes the usual lengths from the first block of 1,000 pairs.
+        detector: The detector. `length` takes the usual lengths from the first block of 2,000 pairs.
     """
     remaining, first_line = iter(segments), 1
     while block := list(islice(remaining, _BLOCK_PAIRS)):
@@ -235,8 +237,8 @@ def _checked(
     ):
         note = find_note(pair, detector.model)
         pair_scores = apply_note(note, pair, pair_scores)
-        sentence = CheckedSentence.of(line, (segment.source, segment.target), pair_scores, note)
-        yield replace(sentence, id=segment.id, file_line=None if segment.line == line else segment.line)
+        texts, file_line = (segment.source, segment.target), None if segment.line == line else segment.line
+        yield CheckedSentence.of(line, texts, pair_scores, note, segment.id, file_line)
 
 
 def _train(

@@ -8,7 +8,6 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -55,10 +54,10 @@ SentenceError = Literal[
 """The kinds of errors of a sentence: also a translation that is unrelated to the source."""
 Side = Literal["source", "target"]
 
-_BLOCK_CELLS = 100_000  # pairs of a source and a target word
+_BLOCK_CELLS = 200_000  # pairs of a source and a target word
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class WordPair:
     """A sentence and its translation.
 
@@ -70,18 +69,15 @@ class WordPair:
     source: tuple[str, ...]
     target: tuple[str, ...]
 
-    @cached_property
+    @property
     def folded(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The words of both sides without differences of case and encoding, which alignment ignores."""
         return tuple(map(fold_word, self.source)), tuple(map(fold_word, self.target))
 
-    @cached_property
+    @property
     def lengths(self) -> tuple[int, int]:
         """The numbers of characters of the words of both sides."""
-        source, target = (
-            sum(len(normalize_word(word)) for word in side) for side in (self.source, self.target)
-        )
-        return source, target
+        return len(normalize_word("".join(self.source))), len(normalize_word("".join(self.target)))
 
     @property
     def is_too_long(self) -> bool:

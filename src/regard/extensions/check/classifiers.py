@@ -18,7 +18,7 @@ _HIDDEN = (96, 64)
 _SENTENCE_HIDDEN = 48
 _KERNEL_WIDTH = 5  # words that a convolution reads
 _DILATIONS = {"near": 1, "far": 2}
-_BATCH_SIZE = 256  # sentences
+_REACH = 4  # words to each side that the wider convolution reads
 _LENGTH_NOISE = 4.0  # words by which the lengths of the sentences of a batch may differ through shuffling
 _MAX_LOGIT = 30.0
 _MIN_SCALE = 1e-6  # added to the standard deviation of a feature, which may be constant
@@ -74,56 +74,55 @@ class ErrorTagger:
         self, features: Float[np.ndarray, "N F"], offsets: Int[np.ndarray, "P+1"]
     ) -> tuple[Float[np.ndarray, "N"], Float[np.ndarray, "P"]]:
         """Return the log-odds of an error of each word and of each sentence; without words, the lowest."""
+        sentences = np.full(len(offsets) - 1, -_MAX_LOGIT)
+        filled = np.flatnonzero(np.diff(offsets))
+        if not len(filled):
+            return np.zeros(0), sentences
         inputs = _standardize(features, self.center, self.scale, np.float32)
-        words, sentences = np.zeros(len(features)), np.full(len(offsets) - 1, -_MAX_LOGIT)
-        for rows in _sentence_batches(offsets, _BATCH_SIZE):
-            index, mask = _sentence_cells(offsets, rows)
-            word_logits, sentences[rows] = self._forward(inputs[index], mask)
-            words[index[mask]] = word_logits[mask]
+        words, sentences[filled] = self._forward(inputs, offsets[filled], np.diff(offsets)[filled])
         return np.clip(words, -_MAX_LOGIT, _MAX_LOGIT), np.clip(sentences, -_MAX_LOGIT, _MAX_LOGIT)
 
     def _forward(
-        self, features: Float[np.ndarray, "B T F"], mask: np.ndarray
-    ) -> tuple[Float[np.ndarray, "B T"], Float[np.ndarray, "B"]]:
-        """Return the log-odds of words and of sentences. The mask [B, T] states where there are words."""
-        inside = mask[..., None].astype(features.dtype)
+        self, features: Float[np.ndarray, "N F"], starts: Int[np.ndarray, "P"], lengths: Int[np.ndarray, "P"]
+    ) -> tuple[Float[np.ndarray, "N"], Float[np.ndarray, "P"]]:
+        """Return the log-odds of words and of sentences, none of which is empty."""
+        hidden = np.empty((len(features), 2 * _HIDDEN[1]), np.float32)
         words = np.maximum(self._linear("words.3", np.maximum(self._linear("words.0", features), 0)), 0)
-        # Positions without a word must look like those beyond the sentence, so that padding has no effect.
-        runs = np.maximum(self._convolve("near", words * inside), 0)
-        runs = np.maximum(self._convolve("far", runs * inside), 0)
-        hidden = np.concatenate([words, runs], axis=-1)
-        logits = np.where(mask, self._linear("word_output", hidden)[..., 0], -_MAX_LOGIT)
+        # Zeros between the sentences, which convolutions read beyond a sentence.
+        places = np.arange(len(words)) + _REACH * np.repeat(np.arange(1, len(lengths) + 1), lengths)
+        padded = np.zeros((len(words) + _REACH * (len(lengths) + 1), words.shape[1]), np.float32)
+        padded[places] = words
+        padded[places] = np.maximum(self._convolve("near", padded)[places - _REACH], 0)
+        hidden[:, : _HIDDEN[1]] = words
+        hidden[:, _HIDDEN[1] :] = np.maximum(self._convolve("far", padded)[places - _REACH], 0)
+        logits = self._linear("word_output", hidden)[:, 0]
         probability = 1 / (1 + np.exp(-logits))
-        weights = np.exp(logits - logits.max(axis=1, keepdims=True))
-        weights /= weights.sum(axis=1, keepdims=True)
-        length = inside.sum(axis=1)
-        summary = [
-            (hidden * weights[..., None]).sum(axis=1),
-            (hidden * inside).sum(axis=1) / length,
-            logits.max(axis=1, keepdims=True),
-            (probability * mask).sum(axis=1, keepdims=True),
-            np.log1p(-np.minimum(probability, 1 - 1e-6)).sum(axis=1, keepdims=True),
-            np.log(length),
-        ]
+        highest = np.maximum.reduceat(logits, starts)
+        weights = np.exp(logits - np.repeat(highest, lengths))
+        weights /= np.repeat(np.add.reduceat(weights, starts), lengths)
+        size = lengths.astype(np.float32)
+        weights = np.stack([weights, np.repeat(1 / size, lengths)])
+        # Much faster than `reduceat` of all columns.
+        ends = (starts + lengths).tolist()
+        means = [(weights[:, i:j] @ hidden[i:j]).ravel() for i, j in zip(starts.tolist(), ends, strict=True)]
+        correct = np.log1p(-np.minimum(probability, 1 - 1e-6))
+        totals = [np.add.reduceat(values, starts) for values in (probability, correct)]
+        summary = [np.stack(means), np.stack([highest, *totals, np.log(size)], axis=1)]
         outputs = np.maximum(self._linear("sentence_output.0", np.concatenate(summary, axis=-1)), 0)
         return logits, self._linear("sentence_output.3", outputs)[:, 0]
 
-    def _linear(self, name: str, inputs: np.ndarray) -> np.ndarray:
-        weight = self.parameters[f"{name}.weight"]
-        # One product of two matrices is much faster than one for each sentence.
-        flat = inputs.reshape(-1, inputs.shape[-1]) @ weight.T + self.parameters[f"{name}.bias"]
-        return flat.reshape(*inputs.shape[:-1], len(weight))
+    def _linear(self, name: str, inputs: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "N H"]:
+        return inputs @ self.parameters[f"{name}.weight"].T + self.parameters[f"{name}.bias"]
 
-    def _convolve(self, name: str, inputs: Float[np.ndarray, "B T D"]) -> Float[np.ndarray, "B T D"]:
-        """Return the convolution over the words; beyond the sentence, there are zeros."""
-        step, reach = _DILATIONS[name], _DILATIONS[name] * (_KERNEL_WIDTH // 2)
-        padded = np.pad(inputs, ((0, 0), (reach, reach), (0, 0)))
-        length = inputs.shape[1]
-        # The words that each position reads, side by side.
-        near = [padded[:, step * place : step * place + length] for place in range(_KERNEL_WIDTH)]
-        weight = self.parameters[f"{name}.weight"].transpose(0, 2, 1).reshape(_HIDDEN[1], -1)
-        flat = np.concatenate(near, axis=-1).reshape(-1, weight.shape[1]) @ weight.T
-        return (flat + self.parameters[f"{name}.bias"]).reshape(inputs.shape)
+    def _convolve(self, name: str, padded: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "M D"]:
+        """Return the convolution at all places but the first and the last `_REACH` ones."""
+        step, size = _DILATIONS[name], len(padded) - 2 * _REACH
+        first = _REACH - step * (_KERNEL_WIDTH // 2)
+        result = np.tile(self.parameters[f"{name}.bias"], (size, 1))
+        for place in range(_KERNEL_WIDTH):
+            start = first + step * place
+            result += padded[start : start + size] @ self.parameters[f"{name}.weight"][:, :, place].T
+        return result
 
     @staticmethod
     def array_forms(num_features: int) -> dict[str, ArrayForm]:
@@ -165,10 +164,13 @@ def _sentence_cells(offsets: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, 
 def _standardize(features: np.ndarray, center: np.ndarray, scale: np.ndarray, dtype: Any) -> np.ndarray:
     """Return standardized features in a floating-point type."""
     result = np.empty(features.shape, dtype=dtype)
+    center, scale = center.astype(np.float32), scale.astype(np.float32)
     # In blocks, so that only the result needs much memory.
     for first in range(0, len(features), _BLOCK):
         rows = slice(first, first + _BLOCK)
-        result[rows] = np.clip((features[rows] - center) / scale, -_MAX_FEATURE, _MAX_FEATURE)
+        block = features[rows] - center
+        block /= scale
+        result[rows] = np.clip(block, -_MAX_FEATURE, _MAX_FEATURE, out=block)
     return result
 
 

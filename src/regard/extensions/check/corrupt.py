@@ -25,7 +25,7 @@ from regard.extensions.check.corruptions import (
     corrupt_pairs,
 )
 from regard.extensions.check.evaluation import LineLabels
-from regard.extensions.check.posteriors import TextPosteriors
+from regard.extensions.check.posteriors import TextPosteriors, TextWords
 from regard.text.formats.base import FileOptions
 from regard.text.links import Links
 from regard.text.words import split_line, word_spans
@@ -145,7 +145,7 @@ def _find_links(
         usable = (pair.folded for pair in pairs if pair.source and pair.target)
         corpus = Corpus.from_tokens(usable, names=("sources", "translations"))
         model = train_both(corpus, default_config(DEFAULT_ALIGNER), TrainingSetup(seed=seed), lowercase=True)
-    return TextPosteriors.of(model, pairs).best_links()
+    return TextPosteriors.of(model, TextWords.of(pairs)).best_links()
 
 
 def _render(line: str, pair: WordPair, made: CorruptedPair, whole: dict[tuple[str, ...], str]) -> str:

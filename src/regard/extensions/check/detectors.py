@@ -23,7 +23,7 @@ from regard.extensions.check.base import (
     register_detector,
 )
 from regard.extensions.check.critical import CriticalWords, largest
-from regard.extensions.check.surface import LengthModel, longest_repetitions, repeats_previous
+from regard.extensions.check.surface import LengthModel, longest_repetitions, num_characters, repeats_previous
 from regard.text.links import MAX_LENGTH
 from regard.text.words import is_alphabetic, normalize_word
 
@@ -57,9 +57,9 @@ class LengthDetector(Detector):
         if not pairs:
             return []
         if self._usual is None and len(pairs) >= _MIN_PAIRS:
-            self._usual = LengthModel.fit(pairs)
+            self._usual = LengthModel.fit(num_characters(pairs))
         if self._usual is not None:
-            excess = self._usual.excess(pairs)
+            excess = self._usual.excess(num_characters(pairs))
         else:
             # The number of letters of an alphabet that the words correspond to, plus 1.
             sizes = np.ones((len(pairs), 2))
@@ -192,7 +192,8 @@ def find_note(pair: WordPair, model: "ErrorModel | None" = None) -> Note | None:
         return "empty_translation" if pair.source else None
     if not pair.source:
         return "empty_source"
-    if _is_copy(pair):
+    folded = pair.folded
+    if _is_copy(pair, folded):
         return "copied"
     if model is not None:
         # A package that imports Numba, which takes a quarter of a second.
@@ -200,20 +201,25 @@ def find_note(pair: WordPair, model: "ErrorModel | None" = None) -> Note | None:
 
         words = model.words.aligner.words
         sides: tuple[Note, Note] = ("unknown_source", "unknown_translation")
-        for note, known, folded_words in zip(sides, words, pair.folded, strict=True):
+        for note, known, folded_words in zip(sides, words, folded, strict=True):
+            if known.numbers(folded_words).count(UNKNOWN) < _UNKNOWN * _MIN_WORDS:
+                continue
             numbers = known.numbers([word for word in folded_words if is_alphabetic(word)])
             if len(numbers) >= _MIN_WORDS and numbers.count(UNKNOWN) >= _UNKNOWN * len(numbers):
                 return note
     return None
 
 
-def _is_copy(pair: WordPair) -> bool:
+def _is_copy(pair: WordPair, folded: tuple[tuple[str, ...], tuple[str, ...]]) -> bool:
+    least, there = _COPIED * max(len(pair.source), len(pair.target)), set(folded[1])
+    if sum(word in there for word in folded[0]) < least:
+        return False
     # Titles and lists of names are translated by copying them, and consist of capitalized words.
     source, target = (Counter(map(normalize_word, side)) for side in (pair.source, pair.target))
     ordinary = [word for word in pair.source if is_alphabetic(word) and word == word.casefold()]
     if len(ordinary) < _MIN_LOWERCASE:
         return False
-    return (source & target).total() >= _COPIED * max(len(pair.source), len(pair.target))
+    return (source & target).total() >= least
 
 
 def apply_note(note: Note | None, pair: WordPair, scores: PairScores) -> PairScores:
@@ -222,6 +228,8 @@ def apply_note(note: Note | None, pair: WordPair, scores: PairScores) -> PairSco
     An empty translation omits everything, and a copied source is untranslated. A pair that is too long has no
     probable error. Words that the training text does not have make no error probable.
     """
+    if note is None:
+        return scores
     if note == "too_long":
         zeros: dict[CoverageError, np.ndarray] = {
             error: np.zeros(len(pair.source if error == "omission" else pair.target))

@@ -10,12 +10,9 @@ the strength of links in the training text is a statistic as well.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
-from operator import attrgetter
 from typing import Self
 
 import numpy as np
-import regex
 from jaxtyping import Float, Int
 
 from regard.alignment import Corpus, TrainingSetup, WordAligner, train_both
@@ -23,9 +20,8 @@ from regard.alignment.base import default_config
 from regard.alignment.corpus import UNKNOWN
 from regard.extensions.check.base import WordPair, blocks
 from regard.extensions.check.evidence_kernels import NUM_LINK_STATISTICS, collect_statistics
-from regard.extensions.check.posteriors import LINK_THRESHOLD, LinkCounts, TextPosteriors
+from regard.extensions.check.posteriors import LINK_THRESHOLD, LinkCounts, TextPosteriors, TextWords, stem
 from regard.extensions.check.surface import prefix_similarity
-from regard.text.words import is_alphabetic, is_word
 
 STATISTICS = (
     "unlinked",
@@ -58,8 +54,6 @@ _SAMPLE = 20_000  # pairs of the training text from which link counts are estima
 _NORM_SAMPLE = 8_000  # pairs of them from which norms are estimated
 _SMOOTHING = 8.0  # occurrences that the class of a word counts for
 _CLASS_SMOOTHING = 10.0
-_SIDES = attrgetter("source"), attrgetter("target")
-_CLUSTER = regex.compile(r"\X")
 
 
 @dataclass(frozen=True)
@@ -154,9 +148,9 @@ class WordNorms:
         """Return mean and standard deviation of the statistics of each word, both [N, 12]."""
         if not len(self.means):
             return np.tile(self.unknown[0], (len(numbers), 1)), np.tile(self.unknown[1], (len(numbers), 1))
-        missing = (numbers == UNKNOWN)[:, None]
-        mean = np.where(missing, self.unknown[0], self.means[numbers])
-        return mean, np.where(missing, self.unknown[1], self.deviations[numbers])
+        missing, mean, deviation = numbers == UNKNOWN, self.means[numbers], self.deviations[numbers]
+        mean[missing], deviation[missing] = self.unknown
+        return mean, deviation
 
 
 def _moments(
@@ -172,16 +166,18 @@ def _moments(
     return mean, (summed((values - mean[groups]) ** 2) + weight * prior[1]) / count
 
 
-def _copied(words: Sequence[str], others: Sequence[str], numbers: Sequence[int]) -> list[float]:
-    """Return for each word its similarity to a word of the other side, from 0 to 1."""
+def _copied(table: TextPosteriors, side: int) -> Float[np.ndarray, "N"]:
+    """Return for each word of a side its similarity to a word of the other side, from 0 to 1."""
+    words = table.words
+    own, other = words.numbers[side], words.numbers[1 - side]
+    copied = (np.isin(words.keys(side), words.keys(1 - side)) & words.is_word[own]).astype(np.float32)
     # Only unknown words are compared by their beginning: for the others, the aligner has evidence.
-    there = set(others)
-    shared = {word for word in there.intersection(words) if is_word(word)}
-    similarities = [1.0 if word in shared else 0.0 for word in words]
-    for place, number in enumerate(numbers):
-        if number == UNKNOWN and not similarities[place] and is_word(words[place]):
-            similarities[place] = prefix_similarity(words[place], there)
-    return similarities
+    places = np.flatnonzero((table.numbers[side] == UNKNOWN) & (copied == 0) & words.is_word[own])
+    rows = np.searchsorted(words.offsets[side], places, side="right") - 1
+    for place, row in zip(places.tolist(), rows.tolist(), strict=True):
+        others = other[words.offsets[1 - side][row] : words.offsets[1 - side][row + 1]]
+        copied[place] = prefix_similarity(words.forms[own[place]], {words.forms[n] for n in others.tolist()})
+    return copied
 
 
 @dataclass(frozen=True)
@@ -233,12 +229,19 @@ class LinkModel:
             setup: Random seed and number of threads of its training.
             stem_length: Number of characters of each word that are compared; None compares whole words.
         """
-        training, held_out = (_stemmed(pairs, stem_length) for pairs in (training, held_out))
-        corpus = Corpus.from_tokens(pair.folded for pair in training)
-        aligner = train_both(corpus, default_config(_ALIGNER), setup, lowercase=True)
+
+        def tokens(pair: WordPair) -> Sequence[Sequence[str]]:
+            if stem_length is None:
+                return pair.folded
+            return [[stem(word, stem_length) for word in side] for side in pair.folded]
+
+        aligner = train_both(
+            Corpus.from_tokens(map(tokens, training)), default_config(_ALIGNER), setup, lowercase=True
+        )
 
         def tables(pairs: Sequence[WordPair]) -> Iterator[TextPosteriors]:
-            return (TextPosteriors.of(aligner, block, setup.num_threads) for block in blocks(pairs))
+            words = (TextWords.of(block, stem_length) for block in blocks(pairs))
+            return (TextPosteriors.of(aligner, block, setup.num_threads) for block in words)
 
         # The counts and norms of frequent words converge with a part of the text, which saves time.
         sample = training[:: max(1, len(training) // _SAMPLE)]
@@ -249,70 +252,39 @@ class LinkModel:
         target = WordNorms.estimate([each.target for each in evidence], counts.occurrences[1])
         return cls(aligner, counts, (source, target), stem_length)
 
-    def posteriors(self, pairs: Sequence[WordPair], num_threads: int = 0) -> TextPosteriors:
-        """Return the link probabilities of a text."""
-        return TextPosteriors.of(self.aligner, _stemmed(pairs, self.stem_length), num_threads)
-
-    def collect(self, pairs: Sequence[WordPair], num_threads: int = 0) -> Evidence:
-        """Return the evidence about a text."""
-        return _collect(self.posteriors(pairs, num_threads), self.counts)
+    def collect(self, words: TextWords, num_threads: int = 0) -> Evidence:
+        """Return the evidence about a text, whose words are stemmed if those of the aligner are."""
+        words = words if self.stem_length is None else words.stems(self.stem_length)
+        return _collect(TextPosteriors.of(self.aligner, words, num_threads), self.counts)
 
 
 def _collect(table: TextPosteriors, counts: LinkCounts) -> Evidence:
     """Return the evidence about both sides of a table."""
-    statistics = [np.zeros((len(numbers), NUM_LINK_STATISTICS + 1), np.float32) for numbers in table.numbers]
-    arrays = *table.offsets, *table.numbers, table.cells, table.forward, table.backward
+    words, numbers = table.words, table.numbers
+    statistics = [np.zeros((len(side), NUM_LINK_STATISTICS + 1), np.float32) for side in numbers]
+    arrays = *words.offsets, *numbers, table.cells, table.forward, table.backward
     collect_statistics(
         arrays, (counts.rows, counts.keys, counts.counts, *counts.occurrences), LINK_THRESHOLD, *statistics
     )
-    words = [[word for pair in table.pairs for word in side(pair)] for side in _SIDES]
-    # Of the words without differences of encoding.
-    characters = [
-        np.array([len(word) for pair in table.pairs for word in pair.folded[number]], dtype=np.float32)
-        for number in range(2)
-    ]
     unlinked = [side[:, STATISTICS.index("other")].copy() for side in statistics]
     sides = []
     for side, other in ((0, 1), (1, 0)):
-        numbers, offsets = table.numbers[side], table.offsets[side]
-        copied = np.array(
-            [
-                value
-                for pair, first, last in zip(table.pairs, offsets[:-1], offsets[1:], strict=True)
-                for value in _copied(pair.folded[side], pair.folded[other], numbers[first:last].tolist())
-            ],
-            dtype=np.float32,
-        )
+        copied = _copied(table, side)
         statistics[side][:, 0] *= 1 - copied
         sides.append(
             SideEvidence(
-                offsets,
-                numbers,
+                words.offsets[side],
+                numbers[side],
                 statistics[side][:, :NUM_LINK_STATISTICS],
-                np.log1p(_lookup(counts.occurrences[side], numbers)),
-                (numbers != UNKNOWN).astype(np.float32),
-                np.array([is_word(word) for word in words[side]], dtype=np.float32),
+                np.log1p(_lookup(counts.occurrences[side], numbers[side])).astype(np.float32),
+                (numbers[side] != UNKNOWN).astype(np.float32),
+                words.is_word[words.numbers[side]].astype(np.float32),
                 copied,
                 statistics[side][:, NUM_LINK_STATISTICS],
-                characters[side],
-                table.offsets[other],
+                words.characters[words.numbers[side]],
+                words.offsets[other],
                 unlinked[other],
-                characters[other],
+                words.characters[words.numbers[other]],
             )
         )
     return Evidence(table, *sides)
-
-
-def _stemmed(pairs: Sequence[WordPair], length: int | None) -> Sequence[WordPair]:
-    """Return the pairs with the stems of their words."""
-    if length is None:
-        return pairs
-
-    stem = partial(_stem, length)
-    return [WordPair(*(tuple(map(stem, side)) for side in pair.folded)) for pair in pairs]
-
-
-@lru_cache(maxsize=200_000)
-def _stem(length: int, word: str) -> str:
-    # The digits of a number carry its meaning up to the last one. A letter with its accents is one character.
-    return "".join(_CLUSTER.findall(word)[:length]) if is_alphabetic(word) else word

@@ -1,13 +1,11 @@
 """Features of words and sentences, from which coverage errors are predicted."""
 
-from collections import Counter
 from collections.abc import Sequence, Set
 from itertools import pairwise
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from regard.extensions.check.base import WordPair
 from regard.extensions.check.evidence import STATISTICS, SideEvidence, WordNorms
 from regard.extensions.check.posteriors import LINK_THRESHOLD, TextPosteriors
 from regard.extensions.check.surface import MAX_NGRAM, longest_repetitions
@@ -38,9 +36,10 @@ def word_features(
     if not len(evidence.numbers):
         return np.empty((0, NUM_WORD_FEATURES))
     mean, deviation = norms.of(evidence.numbers)
-    difference = evidence.statistics - mean
+    difference = (evidence.statistics - mean).astype(np.float32)
+    mean, deviation = mean.astype(np.float32), deviation.astype(np.float32)
     # Rare words have small deviations by chance, so the scores are bounded.
-    scores = np.clip(difference / (deviation + 0.05), -_MAX_SCORE, _MAX_SCORE)
+    scores = np.clip(difference / (deviation + np.float32(0.05)), -_MAX_SCORE, _MAX_SCORE)
     sentence, offsets = evidence.sentence, evidence.offsets
     lengths = np.maximum(np.diff(offsets), 1)
     place = np.arange(len(sentence)) - offsets[:-1][sentence]
@@ -50,7 +49,7 @@ def word_features(
     context = np.concatenate([scores[:, around], evidence.column("mutual")[:, None]], axis=1)
     tables += [_shifted(context, evidence.offsets, step) for step in _CONTEXT]
     tables.append(_order_features(evidence))
-    total = np.cumsum(scores[:, around], axis=0)
+    total = np.cumsum(scores[:, around], axis=0, dtype=np.float64)
     total = np.concatenate([np.zeros((1, len(around))), total])
     means = (total[offsets[1:]] - total[offsets[:-1]]) / lengths[:, None]
     tables.append(means[sentence])
@@ -110,7 +109,7 @@ def _order_features(evidence: SideEvidence) -> Float[np.ndarray, "N 7"]:
     right = _nearest(evidence.position[::-1], reversed_offsets)[1][::-1]
     right = np.where(right < 0, length, right)
     gap = right - left - 1
-    total = np.concatenate([[0.0], np.cumsum(evidence.other_unlinked)])
+    total = np.concatenate([[0.0], np.cumsum(evidence.other_unlinked, dtype=np.float64)])
     start = evidence.other_offsets[:-1][sentence]
     first = (start + np.minimum(left, right) + 1).astype(np.int64)
     last = np.maximum((start + np.maximum(left, right)).astype(np.int64), first)
@@ -206,10 +205,13 @@ def sentence_features(
 
 def best_runs(values: Float[np.ndarray, "N"], offsets: Int[np.ndarray, "P+1"]) -> Float[np.ndarray, "P"]:
     """Return for each sentence the largest sum of neighboring values, at least 0."""
-    runs = np.empty(len(offsets) - 1)
-    for row, (first, last) in enumerate(pairwise(offsets.tolist())):
-        total = np.concatenate([[0.0], np.cumsum(values[first:last])])
-        runs[row] = (total - np.minimum.accumulate(total)).max()
+    starts, lengths = offsets[:-1], np.diff(offsets)
+    runs, run = np.zeros(len(starts)), np.zeros(len(starts))
+    # The run that ends at a word, for the words at the same place of all sentences (Kadane's algorithm).
+    for place in range(lengths.max(initial=0)):
+        rows = np.flatnonzero(lengths > place)
+        run[rows] = np.maximum(run[rows] + values[starts[rows] + place], 0)
+        runs[rows] = np.maximum(runs[rows], run[rows])
     return runs
 
 
@@ -228,52 +230,46 @@ def repetition_features(
     """
     features = np.zeros((len(table.numbers[1]), NUM_REPETITION_FEATURES))
     features[:, 7:] = target.statistics[:, 1:4]
-    for row, pair in enumerate(table.pairs):
-        words = pair.folded[1]
-        # Most sentences repeat no word, and need no further features.
-        if len(set(words)) == len(words) or not pair.source:
-            continue
-        shape = len(pair.source), len(words)
-        forward = table.forward[table.cells[row] : table.cells[row + 1]].reshape(shape)
-        first = table.offsets[1][row]
-        features[first : first + len(words), :7] = _repetitions(pair, forward, doubled)
+    offsets = table.words.offsets[1]
+    # Only these sentences need further features.
+    for row in np.flatnonzero(table.words.num_repeated(1) * np.diff(table.words.offsets[0])).tolist():
+        source, words = table.words.folded[row]
+        forward = table.forward[table.cells[row] : table.cells[row + 1]].reshape(len(source), len(words))
+        features[offsets[row] : offsets[row + 1], :7] = _repetitions(source, words, forward, doubled)
     return features
 
 
 def _repetitions(
-    pair: WordPair, forward: Float[np.ndarray, "S T"], doubled: Set[str]
+    source: Sequence[str], words: tuple[str, ...], forward: Float[np.ndarray, "S T"], doubled: Set[str]
 ) -> Float[np.ndarray, "T 7"]:
     """Return the features of the target words of one sentence without those of links to nothing."""
-    words = pair.folded[1]
     table = np.zeros((len(words), 7))
-    repeated = np.array([size for size, _ in longest_repetitions(words, doubled)])
-    if not repeated.any():
-        return table
-    # A translation may repeat what translates a word that the source repeats, but not directly after it.
-    counts = Counter(pair.folded[0])
-    linked = np.array([counts[word] for word in pair.folded[0]])[forward.argmax(axis=0)]
-    apart = np.array(
-        [words[t] not in words[max(t - 1, 0) : t] + words[t + 1 : t + 2] for t in range(len(words))]
-    )
-    repeated[apart & (linked > 1) & (forward.max(axis=0) > LINK_THRESHOLD)] = 0
-    table[:, 0] = repeated / MAX_NGRAM
-    places: dict[str, list[int]] = {}
+    sizes: list[tuple[float, int]] = []
     for t, word in enumerate(words):
-        places.setdefault(word, []).append(t)
-    affected = {word for size, word in zip(repeated, words, strict=True) if size}
-    for word, positions in places.items():
-        if len(positions) == 1 or not is_alphabetic(word) or word not in affected:
+        if word not in words[:t]:
             continue
-        source_count = pair.folded[0].count(word)
+        # A translation may repeat what translates a word that the source repeats, but not directly after it.
+        if word not in words[t - 1 : t] + words[t + 1 : t + 2]:
+            linked = int(forward[:, t].argmax())
+            if forward[linked, t] > LINK_THRESHOLD and source.count(source[linked]) > 1:
+                continue
+        sizes = sizes or longest_repetitions(words, doubled)
+        table[t, 0] = sizes[t][0] / MAX_NGRAM
+    for word in {words[t] for t in np.flatnonzero(table[:, 0]).tolist()} if sizes else ():
+        if not is_alphabetic(word):
+            continue
+        positions = [t for t, other in enumerate(words) if other == word]
+        source_count = source.count(word)
         # The overlap is large if both occurrences are linked to the same source word.
-        overlaps = forward[:, positions].T @ forward[:, positions]
+        columns = forward[:, positions]
+        overlaps = columns.T @ columns
         for number, (last, t) in enumerate(pairwise(positions), 1):
             overlap = overlaps[number, :number].max()
             table[t, 1:] = (
                 1.0,
                 float(t - last == 1),
                 overlap,
-                overlap * repeated[t] / MAX_NGRAM,
+                overlap * table[t, 0],
                 float(source_count > number),
                 1.0 / (t - last),
             )
@@ -296,31 +292,32 @@ def repetition_sentence_features(
         length_excess: Length of each translation.
         doubled: Words that good translations double.
     """
-    pair_features = np.zeros((len(table.pairs), NUM_REPETITION_FEATURES))
-    offsets = table.offsets[1]
+    text, offsets = table.words, table.words.offsets[1]
+    pair_features = np.zeros((len(text.pairs), NUM_REPETITION_FEATURES))
     lengths = np.diff(offsets)
     filled = np.flatnonzero(lengths)
     if not len(filled):
         return pair_features
     starts = offsets[:-1][filled]
     probability = 1 / (1 + np.exp(-words))
-    counts = np.zeros((len(filled), 3))
-    for row, number in enumerate(filled.tolist()):
-        source, target = table.pairs[number].folded
-        # A repetition that the source has as well is no error, so its count is subtracted.
-        counts[row, :2] = np.maximum(_num_repeated(target, doubled) - _num_repeated(source, doubled), 0)
-        counts[row, 2] = 1 - len(set(target)) / len(target)
+    repeated = text.num_repeated(1)
+    counts = np.zeros((len(lengths), 2))
+    for row in np.flatnonzero(repeated).tolist():
+        source, target = text.folded[row]
+        counts[row] = _num_repeated(target, doubled)
+        if counts[row].any():
+            # A repetition that the source has as well is no error, so its count is subtracted.
+            counts[row] = np.maximum(counts[row] - _num_repeated(source, doubled), 0)
     pair_features[filled] = np.stack(
         [
             np.maximum.reduceat(words, starts),
             np.add.reduceat(np.log1p(-np.minimum(probability, 1 - 1e-9)), starts),
             np.add.reduceat(probability, starts),
             best_runs(words, offsets)[filled],
-            counts[:, 0],
-            counts[:, 1],
+            *counts[filled].T,
             np.maximum.reduceat(features[:, 0], starts),
             np.maximum.reduceat(features[:, 4], starts),
-            counts[:, 2],
+            repeated[filled] / lengths[filled],
             length_excess[filled],
         ],
         axis=1,
@@ -328,10 +325,14 @@ def repetition_sentence_features(
     return pair_features
 
 
-def _num_repeated(words: Sequence[str], doubled: Set[str]) -> Int[np.ndarray, "2"]:
-    """Return the number of doubled words, and of bigrams that occur before."""
-    if len(set(words)) == len(words):
-        return np.zeros(2, dtype=np.int64)
-    bigrams = [bigram for bigram in pairwise(words) if all(map(is_alphabetic, bigram))]
-    doubles = sum(a == b and a not in doubled and not is_reduplication((a,)) for a, b in bigrams)
-    return np.array([doubles, len(bigrams) - len(set(bigrams))])
+def _num_repeated(words: Sequence[str], doubled: Set[str]) -> tuple[int, int]:
+    """Return the number of doubled words, and of bigrams that occur before, of letters alone."""
+    doubles, num_repeated, seen = 0, 0, set()
+    for bigram in pairwise(words):
+        first, second = bigram
+        if first == second and is_alphabetic(first) and first not in doubled:
+            doubles += not is_reduplication((first,))
+        if bigram in seen:
+            num_repeated += is_alphabetic(first) and is_alphabetic(second)
+        seen.add(bigram)
+    return doubles, num_repeated

@@ -42,7 +42,9 @@ from regard.extensions.check.features import (
     sentence_features,
     word_features,
 )
-from regard.extensions.check.surface import LengthModel, doubled_words
+from regard.extensions.check.posteriors import TextPosteriors, TextWords
+from regard.extensions.check.surface import LengthModel, doubled_words, num_characters
+from regard.text.links import Links
 
 STEM_LENGTH = 4
 """Number of characters of a stem. Rare words share their first characters with others."""
@@ -138,14 +140,16 @@ class ErrorModel:
         parts = held_out[:num_words], held_out[num_words:]
         words, stems = (LinkModel.train(training, parts[0], setup, length) for length in (None, STEM_LENGTH))
         critical = CriticalWords.estimate(training)
-        surface = LengthModel.fit(training), doubled_words(training), critical
+        surface = LengthModel.fit(num_characters(training)), doubled_words(training), critical
         model = cls(words, stems, *surface, {}, _NEVER, {}, _NEVER)
         model = model._fit_words(parts[0], num_threads)
         return model._fit_sentences(parts[1], num_threads)
 
     def _fit_words(self, pairs: Sequence[WordPair], num_threads: int) -> Self:
         """Return the model with classifiers of words, which are fitted to synthetic errors in the pairs."""
-        examples = with_unknown_words(self._examples(pairs, _MIXTURE, _ROUNDS, _SEED), *_UNKNOWN, _SEED)
+        examples = with_unknown_words(
+            self._examples(pairs, _MIXTURE, _ROUNDS, _SEED, num_threads), *_UNKNOWN, _SEED
+        )
         tables: dict[CoverageError, list[np.ndarray]] = {error: [] for error in ERRORS}
         for views, _ in self._blocks([example.pair for example in examples], num_threads):
             for error, table in tables.items():
@@ -167,7 +171,9 @@ class ErrorModel:
         """Return the model with regressions of sentences, calibrated with synthetic errors in the pairs."""
         seed = _SEED + 1
         unchanged = [CorruptedPair(pair) for pair in pairs]
-        examples = with_unknown_words(unchanged + self._examples(pairs, _MIXTURE, 2, seed), *_UNKNOWN, seed)
+        examples = with_unknown_words(
+            unchanged + self._examples(pairs, _MIXTURE, 2, seed, num_threads), *_UNKNOWN, seed
+        )
         kinds = np.array([example.kind or "" for example in examples])
         tables: dict[CoverageError, list[np.ndarray]] = {error: [] for error in ERRORS}
         for views, _ in self._blocks([example.pair for example in examples], num_threads):
@@ -177,7 +183,7 @@ class ErrorModel:
             error: _fit_calibrated(np.concatenate(table), np.isin(kinds, _KINDS[error]))
             for error, table in tables.items()
         }
-        examples = unchanged * 2 + self._examples(pairs, ("unrelated",), 1, seed)
+        examples = unchanged * 2 + self._examples(pairs, ("unrelated",), 1, seed, num_threads)
         # With more unknown words: they must not make a sentence look like the translation of another one.
         examples = with_unknown_words(examples, *_UNKNOWN_UNRELATED, seed)
         rows = [
@@ -188,10 +194,18 @@ class ErrorModel:
         return replace(self, sentences=sentences, unrelated=_fit_calibrated(np.concatenate(rows), present))
 
     def _examples(
-        self, pairs: Sequence[WordPair], kinds: tuple[Corruption, ...], rounds: int, seed: int
+        self,
+        pairs: Sequence[WordPair],
+        kinds: tuple[Corruption, ...],
+        rounds: int,
+        seed: int,
+        num_threads: int,
     ) -> list[CorruptedPair]:
         """Return copies of the pairs, most of them with a synthetic error; more copies of few pairs."""
-        links = [links for block in blocks(pairs) for links in self.words.posteriors(block).best_links()]
+        links: list[Links] = []
+        for block in blocks(pairs):
+            table = TextPosteriors.of(self.words.aligner, TextWords.of(block), num_threads)
+            links += table.best_links()
         examples: list[CorruptedPair] = []
         for number in range(max(rounds, -(-_MIN_EXAMPLES * rounds // (_ROUNDS * len(pairs))))):
             span = _SPANS[number % len(_SPANS)]
@@ -206,12 +220,13 @@ class ErrorModel:
     ) -> Iterator[tuple[Sequence[Evidence], Sequence[WordPair]]]:
         """Yield the evidence of words and of stems of the pairs, in blocks."""
         for block in blocks(pairs):
-            yield [model.collect(block, num_threads) for model in (self.words, self.stems)], block
+            words = TextWords.of(block)
+            yield [model.collect(words, num_threads) for model in (self.words, self.stems)], block
 
     def _logits(self, views: Sequence[Evidence], error: CoverageError) -> tuple[np.ndarray, np.ndarray]:
         """Return the log-odds of an error of the words, and the features of the sentences, [P, F]."""
         evidence, features = views[0], self._word_table(views, error)
-        excess = self.length.excess(evidence.table.pairs)
+        excess = self.length.excess(evidence.table.words.lengths)
         if error in TAGGED:
             words, sentences = self.taggers[error].logits(features, _side(evidence, error).offsets)
             return words, np.stack([sentences, np.maximum(excess, 0), np.maximum(-excess, 0)], axis=1)
@@ -220,11 +235,11 @@ class ErrorModel:
 
     def _word_table(self, views: Sequence[Evidence], error: CoverageError) -> np.ndarray:
         """Return the features of all words of the side in which an error is found."""
-        pairs = views[0].table.pairs
+        lengths = views[0].table.words.lengths
         if error not in TAGGED:
             return repetition_features(views[0].table, views[0].target, self.doubled)
-        excess, number = self.length.excess(pairs), TAGGED.index(error)
-        ratio = self.length.ratio(pairs) if error == "omission" else 1 / self.length.ratio(pairs)
+        excess, number = self.length.excess(lengths), TAGGED.index(error)
+        ratio = self.length.ratio(lengths) ** (1 if error == "omission" else -1)
         tables = [
             word_features(_side(evidence, error), model.norms[number], excess)
             for evidence, model in zip(views, (self.words, self.stems), strict=True)
@@ -235,7 +250,7 @@ class ErrorModel:
 
     def _unrelated_table(self, evidence: Evidence, logits: Mapping[CoverageError, np.ndarray]) -> np.ndarray:
         """Return the features of both sides."""
-        excess = self.length.excess(evidence.table.pairs)
+        excess = self.length.excess(evidence.table.words.lengths)
         sides = [sentence_features(_side(evidence, error), logits[error], excess) for error in TAGGED]
         return np.concatenate(sides, axis=1)
 
@@ -259,9 +274,17 @@ class ErrorModel:
         for error in ERRORS:
             logits[error], rows = self._logits(views, error)
             sentence[error] = self.sentences[error].probabilities(rows)
-            # `np.split` expects the inner boundaries only.
-            words[error] = np.split(1 / (1 + np.exp(-logits[error])), _side(evidence, error).offsets[1:-1])
+            words[error] = 1 / (1 + np.exp(-logits[error]))
         unrelated = self.unrelated.probabilities(self._unrelated_table(evidence, logits))
+        for error in TAGGED:
+            # These are errors of a translation that is related to its source.
+            sentence[error] *= 1 - unrelated
+            words[error] *= 1 - unrelated[_side(evidence, error).sentence]
+        split = {
+            # `np.split` expects the inner boundaries only.
+            error: np.split(values.astype(np.float32), _side(evidence, error).offsets[1:-1])
+            for error, values in words.items()
+        }
         pair_scores = []
         by_error: dict[SentenceError, float]
         each: dict[CoverageError, np.ndarray]
@@ -275,11 +298,7 @@ class ErrorModel:
                 continue
             by_error = {error: float(sentence[error][number]) for error in ERRORS}
             by_error["unrelated"] = float(unrelated[number])
-            each = {error: words[error][number] for error in ERRORS}
-            for error in TAGGED:
-                # These are errors of a translation that is related to its source.
-                by_error[error] *= 1 - by_error["unrelated"]
-                each[error] = each[error] * (1 - by_error["unrelated"])
+            each = {error: split[error][number] for error in ERRORS}
             mismatches = self.critical.mismatches(pair)
             pair_scores.append(PairScores(by_error | largest(mismatches, CRITICAL), each, mismatches))
         return pair_scores

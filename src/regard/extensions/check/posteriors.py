@@ -1,24 +1,108 @@
-"""Link probabilities of all words of a text, and link counts of the training text.
+"""The words of a text, the probabilities of their links, and link counts of the training text.
 
 All arrays are flat, without one array per sentence pair, so that many pairs are processed at once.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from itertools import chain
 from typing import Self
 
 import numpy as np
-from jaxtyping import Float, Int
+import regex
+from jaxtyping import Bool, Float, Int
 
 from regard.alignment import Corpus, WordAligner
-from regard.alignment.corpus import UNKNOWN
+from regard.alignment.corpus import UNKNOWN, Text, WordList
 from regard.extensions.check.base import WordPair
+from regard.extensions.check.surface import num_characters
 from regard.text.links import Links
+from regard.text.words import fold_word, is_alphabetic, is_word
 
 LINK_THRESHOLD = 0.3
 """Minimum geometric mean of both directions of a probable link."""
 _MIN_LINK = 0.05
+_CLUSTER = regex.compile(r"\X")
+
+
+@lru_cache(maxsize=200_000)
+def stem(word: str, length: int) -> str:
+    """Return the first characters of a word. A letter with its accents is one character."""
+    # The digits of a number carry its meaning up to the last one.
+    return fold_word("".join(_CLUSTER.findall(word)[:length])) if is_alphabetic(word) else word
+
+
+@dataclass(frozen=True)
+class TextWords:
+    """The words of a text as numbers of distinct forms, so that most is computed once per form.
+
+    Attributes:
+        pairs: The words.
+        folded: The words of both sides without differences of case and encoding.
+        forms: The distinct ones of both sides, or their stems.
+        numbers: For each side, the number of the form of each word.
+        offsets: For each side, the start of each sentence among all words, and the end of the last one.
+    """
+
+    pairs: Sequence[WordPair]
+    folded: Sequence[tuple[tuple[str, ...], tuple[str, ...]]]
+    forms: tuple[str, ...]
+    numbers: tuple[Int[np.ndarray, "N"], Int[np.ndarray, "M"]]
+    offsets: tuple[Int[np.ndarray, "P+1"], Int[np.ndarray, "P+1"]]
+
+    @classmethod
+    def of(cls, pairs: Sequence[WordPair], stem_length: int | None = None) -> Self:
+        """Return the words of pairs, or their stems of a number of characters."""
+        index: defaultdict[str, int] = defaultdict()
+        index.default_factory = index.__len__
+        folded, numbers, offsets = [pair.folded for pair in pairs], [], []
+        for side in zip(*folded, strict=True) if pairs else ((), ()):
+            numbers.append(np.fromiter(map(index.__getitem__, chain.from_iterable(side)), dtype=np.int64))
+            offsets.append(np.cumsum([0, *map(len, side)]))
+        words = cls(pairs, folded, tuple(index), (numbers[0], numbers[1]), (offsets[0], offsets[1]))
+        return words if stem_length is None else words.stems(stem_length)
+
+    def stems(self, length: int) -> Self:
+        """Return the stems of the words."""
+        index: dict[str, int] = {}
+        stems = [index.setdefault(stem(form, length), len(index)) for form in self.forms]
+        source, target = (np.array(stems, dtype=np.int64)[numbers] for numbers in self.numbers)
+        return replace(self, forms=tuple(index), numbers=(source, target))
+
+    @cached_property
+    def is_word(self) -> Bool[np.ndarray, "V"]:
+        """Whether each form is a word rather than a punctuation mark."""
+        return np.array(list(map(is_word, self.forms)), dtype=bool)
+
+    @cached_property
+    def characters(self) -> Float[np.ndarray, "V"]:
+        """Number of characters of each form."""
+        return np.array(list(map(len, self.forms)), dtype=np.float32)
+
+    @cached_property
+    def lengths(self) -> Int[np.ndarray, "P 2"]:
+        """Numbers of characters of both sides of each pair."""
+        return num_characters(self.pairs)
+
+    def keys(self, side: int) -> Int[np.ndarray, "N"]:
+        """Return a number for each word of a side that it shares with the same form in the same pair only."""
+        rows = np.arange(len(self.pairs)) * len(self.forms)
+        return np.repeat(rows, np.diff(self.offsets[side])) + self.numbers[side]
+
+    def num_repeated(self, side: int) -> Int[np.ndarray, "P"]:
+        """Return the number of words of each sentence of a side that occur in it before."""
+        rows = np.unique(self.keys(side)) // max(len(self.forms), 1)
+        return np.diff(self.offsets[side]) - np.bincount(rows, minlength=len(self.pairs))
+
+    def corpus(self, words: tuple[WordList, WordList]) -> Corpus:
+        """Return the corpus in which words have the numbers of an aligner."""
+        sides = []
+        for known, numbers, offsets in zip(words, self.numbers, self.offsets, strict=True):
+            tokens = np.array(known.numbers(self.forms), dtype=np.int32)[numbers]
+            sides.append(Text(known, tokens, offsets[:-1], np.diff(offsets).astype(np.int32)))
+        return Corpus(*sides)
 
 
 @dataclass(frozen=True)
@@ -26,42 +110,35 @@ class TextPosteriors:
     """Link probabilities of all pairs of a text. A cell is a source word and a target word of the same pair.
 
     Attributes:
-        pairs: The words.
-        offsets: For each side, the start of each sentence among all words, and the end of the last one.
+        words: The words.
         numbers: For each side, the numbers of all words in the vocabulary of the aligner.
         cells: Start of the cells of each pair, and the end of the last one. The source word varies slowest.
         forward: p(t -> s) of each cell: the target word is linked to the source word.
         backward: p(s -> t) of each cell: the source word is linked to the target word.
     """
 
-    pairs: Sequence[WordPair]
-    offsets: tuple[Int[np.ndarray, "P+1"], Int[np.ndarray, "P+1"]]
+    words: TextWords
     numbers: tuple[Int[np.ndarray, "N"], Int[np.ndarray, "M"]]
     cells: Int[np.ndarray, "P+1"]
     forward: Float[np.ndarray, "K"]
     backward: Float[np.ndarray, "K"]
 
     @classmethod
-    def of(cls, aligner: WordAligner, pairs: Sequence[WordPair], num_threads: int = 0) -> Self:
-        """Return the link probabilities of pairs, whose words are compared without case.
+    def of(cls, aligner: WordAligner, words: TextWords, num_threads: int = 0) -> Self:
+        """Return the link probabilities of a text.
 
         Args:
             aligner: The aligner, with both directions.
-            pairs: The pairs. Empty sides are allowed, because an empty translation is an error to detect.
+            words: The words. Empty sides are allowed, because an empty translation is an error to detect.
             num_threads: Number of threads; 0 uses all processors.
         """
-        corpus = Corpus.from_tokens((pair.folded for pair in pairs), aligner.words, allow_empty=True)
-        layout = corpus.layout()
-        flat: list[np.ndarray] = []
-        for direction in ("forward", "backward"):
-            values = np.empty(layout.cells[-1], dtype=np.float32)
-            # The matrices are [T, S]; in the cells of a pair, the source word varies slowest.
-            matrices = aligner.posteriors(corpus, direction, num_threads)
-            for first, last, matrix in zip(layout.cells[:-1], layout.cells[1:], matrices, strict=True):
-                values[first:last] = matrix.T.ravel()
-            flat.append(np.clip(values, 0, 1, out=values))
-        offsets, numbers = (corpus.source.offsets, corpus.target.offsets), (layout.source, layout.target)
-        return cls(pairs, offsets, numbers, layout.cells, flat[0], flat[1])
+        corpus = words.corpus(aligner.words)
+        forward, backward = (
+            np.clip(aligner.cell_posteriors(corpus, direction, num_threads), 0, 1)
+            for direction in ("forward", "backward")
+        )
+        numbers = corpus.source.tokens, corpus.target.tokens
+        return cls(words, numbers, corpus.layout().cells, forward, backward)
 
     def links_above(self, minimum: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Return the links whose geometric mean of both directions exceeds a minimum.
@@ -70,17 +147,18 @@ class TextPosteriors:
             For each of them, the number of its pair, the positions of the source and of the target word among
             all words, and the geometric mean.
         """
-        mutual = np.sqrt(self.forward * self.backward)
+        mutual, offsets = np.sqrt(self.forward * self.backward), self.words.offsets
         chosen = np.flatnonzero(mutual > minimum)
         pair = np.searchsorted(self.cells, chosen, side="right") - 1
-        source, target = np.divmod(chosen - self.cells[pair], np.diff(self.offsets[1])[pair])
-        return pair, self.offsets[0][pair] + source, self.offsets[1][pair] + target, mutual[chosen]
+        source, target = np.divmod(chosen - self.cells[pair], np.diff(offsets[1])[pair])
+        return pair, offsets[0][pair] + source, offsets[1][pair] + target, mutual[chosen]
 
     def best_links(self) -> list[Links]:
         """Return for each pair the links that both directions find probable (geometric mean above 0.3)."""
-        links_by_pair: list[set[tuple[int, int]]] = [set() for _ in self.pairs]
+        links_by_pair: list[set[tuple[int, int]]] = [set() for _ in self.words.pairs]
         pair, source, target, _ = self.links_above(LINK_THRESHOLD)
-        positions = (source - self.offsets[0][pair]).tolist(), (target - self.offsets[1][pair]).tolist()
+        offsets = self.words.offsets
+        positions = (source - offsets[0][pair]).tolist(), (target - offsets[1][pair]).tolist()
         for row, i, j in zip(pair.tolist(), *positions, strict=True):
             links_by_pair[row].add((i, j))
         return [frozenset(links) for links in links_by_pair]

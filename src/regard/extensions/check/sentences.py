@@ -23,7 +23,7 @@ MARKS: Mapping[CoverageError, tuple[str, str]] = {
 """The brackets around omitted, added and repeated words in text."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class CheckedSentence:
     """A translation and its probable errors.
 
@@ -31,8 +31,6 @@ class CheckedSentence:
         line: Number of the sentence, from 1; in plain text, its line.
         source: The source sentence.
         translation: Its translation.
-        source_words: First character of each source word and the one after its last.
-        target_words: The same of the translation.
         probabilities: For each error that the detector finds, the probability that the sentence has it, or
             the score of a detector that gives no probabilities.
         omitted: For each source word, the probability that the translation omits it. Empty if the detector
@@ -49,8 +47,6 @@ class CheckedSentence:
     line: int
     source: str
     translation: str
-    source_words: tuple[tuple[int, int], ...]
-    target_words: tuple[tuple[int, int], ...]
     probabilities: Mapping[SentenceError, float]
     omitted: Float[np.ndarray, "S"] = field(default_factory=lambda: np.empty(0))
     added: Float[np.ndarray, "T"] = field(default_factory=lambda: np.empty(0))
@@ -61,11 +57,18 @@ class CheckedSentence:
     file_line: int | None = None
 
     @classmethod
-    def of(cls, line: int, texts: tuple[str, str], scores: PairScores, note: Note | None = None) -> Self:
+    def of(
+        cls,
+        line: int,
+        texts: tuple[str, str],
+        scores: PairScores,
+        note: Note | None = None,
+        id: str | None = None,
+        file_line: int | None = None,
+    ) -> Self:
         """Return the sentence with the scores of a detector."""
         omitted, added, repeated = (scores.words.get(error, np.empty(0)) for error in WORD_KEYS)
-        source, translation = (tuple(word_spans(text)) for text in texts)
-        spans = {"source": source, "target": translation}
+        spans = {"source": word_spans(texts[0]), "target": word_spans(texts[1])} if scores.mismatches else {}
         mismatches = [
             each._replace(start=spans[each.side][each.start][0], end=spans[each.side][each.end - 1][1])
             for each in scores.mismatches
@@ -74,18 +77,18 @@ class CheckedSentence:
         if "number" in probabilities:
             mismatches += markup_mismatches(*texts)
             probabilities |= largest(mismatches, ["markup"])
-        return cls(
-            line,
-            *texts,
-            source,
-            translation,
-            probabilities,
-            omitted,
-            added,
-            repeated,
-            tuple(mismatches),
-            note,
-        )
+        words = omitted, added, repeated
+        return cls(line, *texts, probabilities, *words, tuple(mismatches), note, id, file_line)
+
+    @property
+    def source_words(self) -> tuple[tuple[int, int], ...]:
+        """The first character of each source word and the one after its last."""
+        return tuple(word_spans(self.source))
+
+    @property
+    def target_words(self) -> tuple[tuple[int, int], ...]:
+        """The first character of each word of the translation and the one after its last."""
+        return tuple(word_spans(self.translation))
 
     @property
     def shown_line(self) -> int:

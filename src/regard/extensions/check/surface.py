@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Self
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from regard.extensions.check.base import WordPair
 from regard.text.words import is_alphabetic, is_reduplication, word_share
@@ -35,30 +35,28 @@ class LengthModel:
     deviation: float
 
     @classmethod
-    def fit(cls, pairs: Sequence[WordPair]) -> Self:
-        """Fit the function to good translations, by least squares."""
-        source, target = _log_lengths(pairs)
+    def fit(cls, lengths: Int[np.ndarray, "P 2"]) -> Self:
+        """Fit the function to the numbers of characters of good translations, by least squares."""
+        source, target = np.log1p(lengths).T
         variance = float(source.var())
         covariance = float(((source - source.mean()) * (target - target.mean())).mean())
         slope = covariance / variance if variance > 1e-9 else 1.0
         intercept = float(target.mean() - slope * source.mean())
         return cls(slope, intercept, max(float((target - slope * source - intercept).std()), MIN_DEVIATION))
 
-    def excess(self, pairs: Sequence[WordPair]) -> Float[np.ndarray, "P"]:
+    def excess(self, lengths: Int[np.ndarray, "P 2"]) -> Float[np.ndarray, "P"]:
         """Return the excess length of each translation over the expected one, in standard deviations."""
-        source, target = _log_lengths(pairs)
+        source, target = np.log1p(lengths).T
         return (target - self.slope * source - self.intercept) / self.deviation
 
-    def ratio(self, pairs: Sequence[WordPair]) -> Float[np.ndarray, "P"]:
+    def ratio(self, lengths: Int[np.ndarray, "P 2"]) -> Float[np.ndarray, "P"]:
         """Return the number of characters that each source character is expected to become."""
-        source, _ = _log_lengths(pairs)
-        return np.exp((self.slope - 1) * source + self.intercept)
+        return np.exp((self.slope - 1) * np.log1p(lengths[:, 0]) + self.intercept)
 
 
-def _log_lengths(pairs: Sequence[WordPair]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the logarithms of the numbers of characters, which vary less than those of words."""
-    lengths = np.log1p(np.array([pair.lengths for pair in pairs], dtype=np.float64).reshape(-1, 2))
-    return lengths[:, 0], lengths[:, 1]
+def num_characters(pairs: Sequence[WordPair]) -> Int[np.ndarray, "P 2"]:
+    """Return the numbers of characters of both sides, which vary less than those of words."""
+    return np.array([pair.lengths for pair in pairs], dtype=np.int64).reshape(-1, 2)
 
 
 def doubled_words(pairs: Iterable[WordPair]) -> frozenset[str]:

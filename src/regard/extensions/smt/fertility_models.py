@@ -193,7 +193,9 @@ class FertilityAligner(EMAligner):
         HMMAligner(self.table, self.jumps, HMMConfig(decoding="viterbi")).best(block, links, threads)
         block.run(climb_links, threads, self._parameters(), links)
 
-    def expect(self, block: Block, posteriors: np.ndarray, null: np.ndarray, threads: int) -> np.ndarray:
+    def expect(
+        self, block: Block, posteriors: np.ndarray, null: np.ndarray, threads: int, with_sums: bool = True
+    ) -> np.ndarray:
         """Run the expectation step over a block; see `EMAligner.expect` and `expect_fertilities`."""
         return self.expect_fertilities(block, posteriors, null, threads)[0]
 
