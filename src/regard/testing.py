@@ -292,6 +292,8 @@ def check_aligner(config: AlignerConfig, seed: int = 1) -> None:
     aligner, other = (train_direction(corpus, config, setup) for setup in setups)
     loaded = aligner.load(aligner.arrays(), config, (len(words[0]), len(words[1])))
     links, posteriors = aligner.align(new, 1), list(aligner.posteriors(new, 1))
+    flat = np.concatenate([part.T.ravel() for part in posteriors])
+    np.testing.assert_array_equal(aligner.cell_posteriors(new, 1), flat, f"{config}: posteriors of cells")
     assert links.dtype == np.int32 and len(links) == new.num_target_tokens, f"{config}: form of links"
     for row, (first, last) in enumerate(zip(new.target.offsets, new.target.offsets[1:], strict=False)):
         part, linked, length = posteriors[row], links[first:last], int(new.source.lengths[row])

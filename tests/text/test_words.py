@@ -92,6 +92,11 @@ def test_spans_give_the_words_and_what_lies_between_has_no_letters(line):
     assert not any(character.isalnum() for character in between)
 
 
+@given(st.text(st.characters(max_codepoint=0x250) | st.sampled_from("‐–—„“”…‧\u0300"), max_size=30))
+def test_lines_in_the_latin_alphabet_are_split_as_others(line):
+    assert split_line(f"{line} م") == (*split_line(line), "م")
+
+
 @pytest.mark.parametrize("words", ["谢", "妈", "い ろ", "ก", "धीरे", "ধীরে", "آہستہ", "천천히", "ቀስ", "မြ န်"])
 def test_languages_of_asia_and_ethiopia_double_words(words):
     assert is_reduplication(words.split())

@@ -242,6 +242,10 @@ class EMAligner(DirectionAligner):
             The log-likelihood in nats, the number of null words, and other sums of the model.
         """
 
+    def compact(self) -> None:
+        """Remove the entries at the minimum from the table, which only further training needs."""
+        self.table = TranslationTable(**self.table.arrays())
+
     def _infer(self, block: Block, threads: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the posteriors of the cells and of the null word."""
         posteriors, null = block.buffers()

@@ -144,6 +144,9 @@ def check(
     save_checker: Path | str | None = None,
     num_threads: int = 0,
     on_message: Callable[[str], None] = lambda message: None,
+    progress: Callable[[Iterable[CheckedSentence], str, int], Iterable[CheckedSentence]] = (
+        lambda items, name, total: items
+    ),
 ) -> CoverageCheck:
     """Find omissions, additions and repetitions in translations of any system, without a reference.
 
@@ -161,6 +164,7 @@ def check(
         save_checker: Directory in which to save the trained model.
         num_threads: Number of CPU threads. Default: all available processors.
         on_message: Function that is called with the progress of training.
+        progress: Progress display of the sentences, which it passes through.
 
     Raises:
         DataError: if a file cannot be read, or the numbers of lines differ.
@@ -175,7 +179,8 @@ def check(
     files = [str(text) if isinstance(text, str | Path) and str(text) != "-" else None for text in texts]
     # Without a model, the usual length is that of the whole text.
     checked = _checked(built, segments) if built.model is None else check_blocks(segments, built)
-    return CoverageCheck(name, tuple(checked), files=(files[0], files[1]))
+    sentences = tuple(progress(checked, "check", len(segments)))
+    return CoverageCheck(name, sentences, files=(files[0], files[1]))
 
 
 def check_blocks(segments: Iterable[Segment], detector: Detector) -> Iterator[CheckedSentence]:

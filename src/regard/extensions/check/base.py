@@ -5,6 +5,7 @@ sentence. A plugin registers another one with `register_detector`.
 """
 
 import logging
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -87,7 +88,12 @@ class WordPair:
 
 def split_pairs(sources: Iterable[str], targets: Iterable[str]) -> list[WordPair]:
     """Return the words of each pair of lines."""
-    return [WordPair(split_line(s), split_line(t)) for s, t in zip(sources, targets, strict=True)]
+
+    def words(line: str) -> tuple[str, ...]:
+        # One string for all occurrences of a word saves most of the memory of a large text.
+        return tuple(map(sys.intern, split_line(line)))
+
+    return [WordPair(words(s), words(t)) for s, t in zip(sources, targets, strict=True)]
 
 
 def training_pairs(pairs: Sequence[WordPair]) -> list[WordPair]:

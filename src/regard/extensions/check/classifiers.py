@@ -23,11 +23,11 @@ _LENGTH_NOISE = 4.0  # words by which the lengths of the sentences of a batch ma
 _MAX_LOGIT = 30.0
 _MIN_SCALE = 1e-6  # added to the standard deviation of a feature, which may be constant
 _MAX_WEIGHT = 1e3  # of a weight in a file: with larger ones, sums in the network could overflow
-_BLOCK = 1 << 14  # words that are standardized together
+_SCALE_SAMPLE = 20_000  # words from which mean and deviation of features are estimated
 _MAX_FEATURE = 8.0  # standard deviations, so that text of another domain does not leave the known range
 _DROPOUT = 0.1
 _EPOCHS = 4, 6  # minimum and maximum
-_MIN_BATCHES = 800  # in all epochs; with fewer batches per epoch, there are more epochs, up to the maximum
+_MIN_BATCHES = 750  # in all epochs; with fewer batches per epoch, there are more epochs, up to the maximum
 _TRAINING_BATCH_SIZE = 64  # sentences
 _LEARNING_RATE = 2e-3
 _WEIGHT_DECAY = 1e-3
@@ -78,7 +78,9 @@ class ErrorTagger:
         filled = np.flatnonzero(np.diff(offsets))
         if not len(filled):
             return np.zeros(0), sentences
-        inputs = _standardize(features, self.center, self.scale, np.float32)
+        inputs = features - self.center.astype(np.float32)
+        inputs /= self.scale.astype(np.float32)
+        np.clip(inputs, -_MAX_FEATURE, _MAX_FEATURE, out=inputs)
         words, sentences[filled] = self._forward(inputs, offsets[filled], np.diff(offsets)[filled])
         return np.clip(words, -_MAX_LOGIT, _MAX_LOGIT), np.clip(sentences, -_MAX_LOGIT, _MAX_LOGIT)
 
@@ -161,19 +163,6 @@ def _sentence_cells(offsets: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, 
     return np.where(mask, starts + place, 0), mask
 
 
-def _standardize(features: np.ndarray, center: np.ndarray, scale: np.ndarray, dtype: Any) -> np.ndarray:
-    """Return standardized features in a floating-point type."""
-    result = np.empty(features.shape, dtype=dtype)
-    center, scale = center.astype(np.float32), scale.astype(np.float32)
-    # In blocks, so that only the result needs much memory.
-    for first in range(0, len(features), _BLOCK):
-        rows = slice(first, first + _BLOCK)
-        block = features[rows] - center
-        block /= scale
-        result[rows] = np.clip(block, -_MAX_FEATURE, _MAX_FEATURE, out=block)
-    return result
-
-
 def fit_tagger(
     features: Float[np.ndarray, "N F"],
     offsets: Int[np.ndarray, "P+1"],
@@ -191,10 +180,10 @@ def fit_tagger(
     import torch
     from torch import nn
 
-    center = features.mean(axis=0, dtype=np.float64)
-    # One column at a time, because the table of all may be as large as the memory allows.
-    scale = np.array([column.std(dtype=np.float64) for column in features.T]) + _MIN_SCALE
-    inputs = torch.from_numpy(_standardize(features, center, scale, np.float16))
+    sample = features[:: 1 + len(features) // _SCALE_SAMPLE].astype(np.float64)
+    center, scale = sample.mean(axis=0), sample.std(axis=0) + _MIN_SCALE
+    inputs = torch.from_numpy(features)
+    shift, factor = (torch.from_numpy(values.astype(np.float32)) for values in (center, 1 / scale))
     words, sentences = (torch.from_numpy(label.astype(np.float32)) for label in labels)
     generator = np.random.default_rng(seed)
     # The random numbers of the caller stay as they are.
@@ -208,7 +197,9 @@ def fit_tagger(
         for _ in range(epochs):
             for rows in _sentence_batches(offsets, _TRAINING_BATCH_SIZE, generator):
                 index, mask = map(torch.from_numpy, _sentence_cells(offsets, rows))
-                word_logits, sentence_logits = network(inputs[index].float(), mask)
+                # Batch by batch, because a table of all takes much memory.
+                batch = ((inputs[index].float() - shift) * factor).clamp_(-_MAX_FEATURE, _MAX_FEATURE)
+                word_logits, sentence_logits = network(batch, mask)
                 loss = nn.functional.binary_cross_entropy_with_logits(word_logits[mask], words[index][mask])
                 loss = loss + _SENTENCE_WEIGHT * nn.functional.binary_cross_entropy_with_logits(
                     sentence_logits, sentences[torch.from_numpy(rows)]

@@ -14,7 +14,7 @@ import typer
 from regard.cli.api_flags import ApiCall, ApiCommand
 from regard.cli.command import Writes
 from regard.cli.options import OutputOption
-from regard.cli.output import Output, open_output, print_message, write_json, write_rows, write_table
+from regard.cli.output import Output, open_output, print_message, track, write_json, write_rows, write_table
 from regard.errors import UsageError
 from regard.text.compression import remove_suffix
 
@@ -148,7 +148,7 @@ def check_command(call: ApiCall) -> None:
         # Files are opened first, so that an unwritable one is reported before a model is trained.
         findings = _FindingsOutput(output, files, call)
         table = _open(output.sentence_scores, files)
-        result: CoverageCheck = call(on_message=print_message)
+        result: CoverageCheck = call(on_message=print_message, progress=track)
         for note in result.notes:
             print_message(note)
         if output.labels is not None:

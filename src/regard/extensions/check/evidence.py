@@ -18,6 +18,7 @@ from jaxtyping import Float, Int
 from regard.alignment import Corpus, TrainingSetup, WordAligner, train_both
 from regard.alignment.base import default_config
 from regard.alignment.corpus import UNKNOWN
+from regard.alignment.em import EMAligner
 from regard.extensions.check.base import WordPair, blocks
 from regard.extensions.check.evidence_kernels import NUM_LINK_STATISTICS, collect_statistics
 from regard.extensions.check.posteriors import LINK_THRESHOLD, LinkCounts, TextPosteriors, TextWords, stem
@@ -239,6 +240,10 @@ class LinkModel:
             Corpus.from_tokens(map(tokens, training)), default_config(_ALIGNER), setup, lowercase=True
         )
 
+        for direction in (aligner.forward, aligner.backward):
+            if isinstance(direction, EMAligner):
+                direction.compact()
+
         def tables(pairs: Sequence[WordPair]) -> Iterator[TextPosteriors]:
             words = (TextWords.of(block, stem_length) for block in blocks(pairs))
             return (TextPosteriors.of(aligner, block, setup.num_threads) for block in words)
@@ -247,9 +252,10 @@ class LinkModel:
         sample = training[:: max(1, len(training) // _SAMPLE)]
         counts = LinkCounts.estimate(tables(sample), (len(aligner.words[0]), len(aligner.words[1])))
         sample = [*sample[:: max(1, len(sample) // _NORM_SAMPLE)], *held_out]
-        evidence = [_collect(table, counts) for table in tables(sample)]
-        source = WordNorms.estimate([each.source for each in evidence], counts.occurrences[0])
-        target = WordNorms.estimate([each.target for each in evidence], counts.occurrences[1])
+        collected = (_collect(table, counts) for table in tables(sample))
+        # Without the table of each block, which is large.
+        sides = zip(*((each.source, each.target) for each in collected), strict=True)
+        source, target = map(WordNorms.estimate, sides, counts.occurrences)
         return cls(aligner, counts, (source, target), stem_length)
 
     def collect(self, words: TextWords, num_threads: int = 0) -> Evidence:

@@ -159,9 +159,9 @@ class ErrorModel:
         for number, error in enumerate(TAGGED):
             sides = [e.pair.source if error == "omission" else e.pair.target for e in examples]
             offsets = np.cumsum([0, *map(len, sides)])
-            features = np.concatenate(tables.pop(error))
             labels = word_labels(examples, error), np.array([e.kind in _KINDS[error] for e in examples])
-            taggers[error] = fit_tagger(features, offsets, labels, _SEED + number)
+            # Without a name, the features of an error do not stay in memory for the next one.
+            taggers[error] = fit_tagger(np.concatenate(tables.pop(error)), offsets, labels, _SEED + number)
         repeated = LogisticRegression.fit(
             np.concatenate(tables["repetition"], dtype=np.float64), word_labels(examples, "repetition")
         )
