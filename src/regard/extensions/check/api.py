@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from regard.extensions.check.model import ErrorModel
     from regard.generation.reranking import CoverageJudgment
 
-_BLOCK_PAIRS = 2_000
+_BLOCK_PAIRS = 1_000
 _RULES_ONLY = (
     "checked by length and repetition only: with good translations to learn from (--train SOURCE TARGET), "
     "single omitted and added words and unrelated translations are found as well"
@@ -188,7 +188,7 @@ def check_blocks(segments: Iterable[Segment], detector: Detector) -> Iterator[Ch
 
     Args:
         segments: Source sentences with their translations.
-        detector: The detector. `length` takes the usual lengths from the first block of 2,000 pairs.
+        detector: The detector. `length` takes the usual lengths from the first block of 1,000 pairs.
     """
     remaining, first_line = iter(segments), 1
     while block := list(islice(remaining, _BLOCK_PAIRS)):
