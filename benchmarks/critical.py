@@ -1,4 +1,4 @@
-"""How many lost and altered numbers, names and negations the checker finds, and how often it warns.
+"""Lost and altered numbers, names and negations: the share that the checker finds, and its false warnings.
 
     python benchmarks/critical.py DATA
 

@@ -28,7 +28,6 @@ from regard.reporting.page import Report, render
 from regard.reporting.scores import compute_scores
 from regard.reporting.systems import SentenceResult, SystemResults
 from regard.reporting.word_maps import word_map
-from regard.text.words import word_spans
 
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 
@@ -88,8 +87,6 @@ def write_check(sentences: int, length: int, path: Path) -> None:
             number,
             source,
             target,
-            tuple(word_spans(source)),
-            tuple(word_spans(target)),
             {"omission": generator.uniform(0.5, 1)},
             np.where(np.isin(np.arange(length), generator.integers(length, size=2)), 0.9, 0.01),
         )

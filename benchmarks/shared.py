@@ -31,7 +31,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Literal
 
-from regard.config.cpu_threads import configure_threads, num_available_cpus
+from regard.config.cpu_threads import SPIN_COUNT, num_available_cpus
 
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "passive"}
 POLICIES: dict[str, dict[str, str] | None] = {
@@ -102,9 +102,8 @@ class Worker:
         taken = ("OMP_", "GOMP_", "MKL_", "KMP_")
         environment = {name: value for name, value in os.environ.items() if not name.startswith(taken)}
         if chosen is None:
-            configure_threads(environment)
-        else:
-            environment |= chosen
+            chosen = {"GOMP_SPINCOUNT": str(SPIN_COUNT), "OMP_NUM_THREADS": str(num_available_cpus())}
+        environment |= chosen
         self.process = subprocess.Popen(
             [sys.executable, __file__, "--work-in", str(directory), "--tasks", *tasks],
             env=environment,

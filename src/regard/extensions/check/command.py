@@ -16,7 +16,6 @@ from regard.cli.command import Writes
 from regard.cli.options import OutputOption
 from regard.cli.output import Output, open_output, print_message, track, write_json, write_rows, write_table
 from regard.errors import UsageError
-from regard.text.compression import remove_suffix
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -186,14 +185,14 @@ def _check_stream(call: ApiCall) -> None:
     """
     from regard.api.arguments import open_segments
     from regard.extensions.check.api import check_blocks, prepare_detector
-    from regard.extensions.check.findings import find_errors
+    from regard.extensions.check.findings import file_form, find_errors
 
     flags = set(call.options.get("output", {}))
     output: CheckOutput = call.take("output")
     options: FileOptions = call.take("file_options")
     options = replace(options, format=options.format or "tsv")
     values = {name: value for name, value in call.values.items() if name != "sources"}
-    whole_text = flags - _STREAM_FLAGS or _findings_form(output) or output.json not in (None, Path("-"))
+    whole_text = flags - _STREAM_FLAGS or file_form(output.findings) or output.json not in (None, Path("-"))
     if whole_text or "translations" in values:
         raise UsageError(
             "regard check - reads both sides from standard input (--format) and writes a table, or JSON "
@@ -231,12 +230,6 @@ def _open(path: Path | None, files: ExitStack) -> Output | None:
     return None if path is None else files.enter_context(open_output(path))
 
 
-def _findings_form(output: CheckOutput) -> Literal["sarif", "xliff"] | None:
-    """Return the form of the file of findings, by its name; None for JSON lines."""
-    suffix = "" if output.findings is None else Path(remove_suffix(output.findings.name)).suffix.lower()
-    return "xliff" if suffix in (".xlf", ".xliff") else "sarif" if suffix == ".sarif" else None
-
-
 class _FindingsOutput:
     """The files and annotations of findings, which are written sentence by sentence, and the exit status."""
 
@@ -255,7 +248,7 @@ class _FindingsOutput:
                 f"--fail-on {output.fail_on} is below --threshold {output.threshold}, from which findings "
                 f"are listed: set --threshold {output.fail_on}"
             )
-        self.source, self.form = call.values["sources"], _findings_form(output)
+        self.source, self.form = call.values["sources"], forms.file_form(output.findings)
         self.file_options = FileOptions(**call.options.get("file_options", {}))
         if self.form == "xliff" and "translations" in call.values:
             raise UsageError(

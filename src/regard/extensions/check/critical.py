@@ -2,7 +2,7 @@
 
 Such a word needs a counterpart on the other side: a number the same digits, a name the same or a similar
 word, a negation a negating word. Good translations lose some of them too (5 becomes `five`, `not until` the
-German `erst`); the training text shows how many. Bayes' rule gives the probability that a word without a
+German `erst`), as the training text shows. Bayes' rule gives the probability that a word without a
 counterpart is an error, where a share r of such words is mistranslated, and good translations lose q:
 
     p = r / (r + (1 - r) q).
@@ -36,7 +36,7 @@ NEGATIONS = frozenset(
 """Common negating words. The training text shows which of them negate in its languages."""
 CRITICAL: tuple[CriticalError, ...] = "number", "name", "negation"
 """The errors that `CriticalWords` finds."""
-SIDES: tuple[Side, Side] = "source", "target"
+_SIDES: tuple[Side, Side] = "source", "target"
 NUM_CLASSES = 16
 _RATES: Mapping[CriticalError, float] = {"number": 0.05, "name": 0.05, "negation": 0.1}
 _SMOOTHING = 10.0  # occurrences that the class of a word counts for
@@ -111,8 +111,9 @@ class CriticalWords:
         classes = np.broadcast_to([2.0, 1.0], (2, NUM_CLASSES, 2)).copy()
         model = cls(negations, (source, target), losses, classes)
         for pair in pairs:
+            folded = pair.folded
             for side in (0, 1):
-                for word in model._words(pair, side, is_counted=True):
+                for word in model._words(pair, folded, side, is_counted=True):
                     counts = [classes[side, word.class_number]]
                     if word.word is not None:
                         counts.append(losses[side].setdefault(word.word, [0.0, 0.0]))
@@ -123,10 +124,11 @@ class CriticalWords:
 
     def mismatches(self, pair: WordPair) -> tuple[Mismatch, ...]:
         """Return the words of a pair without a counterpart, with the probability of an error."""
+        folded = pair.folded
         return tuple(
             Mismatch(word.error, name, word.position, word.position + 1, self._probability(side, word))
-            for side, name in enumerate(SIDES)
-            for word in self._words(pair, side)
+            for side, name in enumerate(_SIDES)
+            for word in self._words(pair, folded, side)
             if word.is_lost
         )
 
@@ -139,16 +141,19 @@ class CriticalWords:
         rate = _RATES[word.error]
         return rate / (rate + (1 - rate) * share)
 
-    def _words(self, pair: WordPair, side: int, is_counted: bool = False) -> Iterator[_Word]:
+    def _words(
+        self, pair: WordPair, both: Sequence[Sequence[str]], side: int, is_counted: bool = False
+    ) -> Iterator[_Word]:
         """Yield the words of a side that need a counterpart.
 
         Args:
             pair: The pair.
+            both: Its words without differences of case.
             side: 0 for the source, 1 for the target.
             is_counted: Whether the pair is one of those that are counted: it makes its words no known ones.
         """
         words, others = (pair.target, pair.source) if side else (pair.source, pair.target)
-        folded, other_folded = pair.folded[side], pair.folded[1 - side]
+        folded, other_folded = both[side], both[1 - side]
         if numbers := _numbers(words):
             forms = {form for k, number in _numbers(others).items() for form in _forms(others[k], number)}
             for k, number in numbers.items():
@@ -250,4 +255,4 @@ def markup_mismatches(source: str, translation: str) -> Iterator[Mismatch]:
         extra = counts[side] - counts[1 - side]
         for match in _MARKUP.finditer(text):
             if extra[match[0]]:
-                yield Mismatch("markup", SIDES[side], *match.span(), _MARKUP_PROBABILITY)
+                yield Mismatch("markup", _SIDES[side], *match.span(), _MARKUP_PROBABILITY)

@@ -17,6 +17,7 @@ from regard.errors import DataError
 from regard.extensions.check.base import CriticalError, SentenceError
 from regard.extensions.check.evaluation import WORD_KEYS
 from regard.extensions.check.sentences import THRESHOLD, CheckedSentence, marked_spans
+from regard.text.compression import remove_suffix
 from regard.text.corpus import read_lines
 from regard.text.files import format_json
 from regard.version import __version__
@@ -193,6 +194,12 @@ def read_accepted(path: Path | str) -> frozenset[str]:
 def without_accepted(findings: Iterable[Finding], accepted: Collection[str]) -> list[Finding]:
     """Return the findings that are not among the accepted ones of `read_accepted`."""
     return [finding for finding in findings if finding.key not in accepted]
+
+
+def file_form(path: Path | None) -> Literal["sarif", "xliff"] | None:
+    """Return the form of a file of findings, by its name; None for JSON lines, or without a file."""
+    suffix = "" if path is None else Path(remove_suffix(path.name)).suffix.lower()
+    return "xliff" if suffix in (".xlf", ".xliff") else "sarif" if suffix == ".sarif" else None
 
 
 def format_lines(findings: Iterable[Finding]) -> str:
