@@ -13,7 +13,7 @@ import lxml.etree as etree
 
 from regard.extensions.check.findings import Finding, Severity
 from regard.text.formats.base import FileContent, FileOptions
-from regard.text.formats.xml import read_text, text_nodes, xliff_segments
+from regard.text.formats.xml import segment_text, text_nodes, xliff_segments
 from regard.text.reading import open_regular_file
 from regard.text.words import split_whitespace
 
@@ -71,7 +71,7 @@ def annotate_xliff(path: Path | str, options: FileOptions, findings: Iterable[Se
 def _insert(mark: Any, side: Any, span: tuple[int, int], content: FileContent) -> None:
     """Insert an element around a span of the text of a segment."""
     # White space is normalized in segments, so that the positions are those among all other characters.
-    text = read_text(side, content)
+    text = segment_text(side, content)
     first, last = (len("".join(split_whitespace(text[:end]))) for end in span)
     for node, place, part in list(text_nodes(side, content)):
         positions = [position for position, character in enumerate(part) if split_whitespace(character)]

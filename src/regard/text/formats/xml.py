@@ -54,7 +54,7 @@ def xliff_segments(content: FileContent, keep: bool = False) -> Iterator[tuple[A
         segments = unit.findall("{*}segment") or [unit]
         for segment in segments:
             source, target = (
-                read_text(segment.find(f"{{*}}{side}"), content) for side in ("source", "target")
+                segment_text(segment.find(f"{{*}}{side}"), content) for side in ("source", "target")
             )
             element = segment.find("{*}target")
             about = {} if element is None else {**segment.attrib, **element.attrib}
@@ -76,7 +76,7 @@ def read_tmx(content: FileContent) -> Iterator[Segment]:
     for unit in _read_units(content, "tmx", ("tu",)):
         texts: dict[str, str] = {}
         for variant in unit.iterfind("{*}tuv"):
-            if text := read_text(variant.find("{*}seg"), content):
+            if text := segment_text(variant.find("{*}seg"), content):
                 texts[variant.get(_LANGUAGE) or variant.get("lang", "")] = text
         if not pair and len(texts) == 2:
             header = unit.getroottree().find("{*}header")
@@ -130,7 +130,7 @@ def _read_units(content: FileContent, root: str, tags: tuple[str, ...], keep: bo
         raise DataError(f"{content.name}: the root element is {name}, expected {root}")
 
 
-def read_text(element: Any, content: FileContent) -> str:
+def segment_text(element: Any, content: FileContent) -> str:
     """Return the text of an element without inline tags; empty if there is no element."""
     parts = () if element is None else text_nodes(element, content)
     return normalize_whitespace("".join(text for _, _, text in parts))
