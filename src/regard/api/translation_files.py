@@ -1,4 +1,4 @@
-"""Translation and scoring of files for `regard translate` and `regard score`.
+"""Translation and scoring of files for `regard translate` and `regard score`, and attention maps as text.
 
 The tokens of a translation cannot be recovered from its text. A model may generate the tokens `a@@ b`, but
 the tokenizer may segment the same word as `ab`. The actions of pointer attention do not appear in the text at
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
+from rich.console import RenderableType
 
 from regard.api.translator import load_with_search
 from regard.config.extensions import require_hook
@@ -24,6 +25,7 @@ from regard.generation.lines import Line, enumerate_lines
 from regard.generation.repair import Repair, configure_translator
 from regard.generation.reranking import MBR
 from regard.generation.translation import Translation
+from regard.plot.terminal import terminal_map
 from regard.text.corpus import CorpusConfig, decode_lines, read_lines, read_pairs
 from regard.text.reading import InvalidJsonError, parse_json
 from regard.text.vocabulary import SPECIAL_TOKENS, UNK
@@ -169,6 +171,11 @@ def _with_messages(
     if num_unknown:
         share = 100 * num_unknown / num_tokens
         on_message(f"{num_unknown:,} of {num_tokens:,} generated tokens are unknown ({share:.2f} %)")
+
+
+def attention_text(translation: Translation) -> RenderableType:
+    """Return the attention map of a translation for the console of rich."""
+    return terminal_map(translation.attention_map, translation.source_tokens, translation.tokens)
 
 
 def score_files(

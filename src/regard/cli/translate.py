@@ -174,11 +174,11 @@ def _format_links(translation: "Translation") -> str:
 def _show_map(translation: "Translation") -> None:
     from rich.console import Console
 
-    from regard.plot.terminal import terminal_map
+    from regard.api.translation_files import attention_text
 
     # Without markup: rich would interpret square brackets in the text.
     console = Console(highlight=False, markup=False)
-    console.print(terminal_map(translation.attention_map, translation.source_tokens, translation.tokens))
+    console.print(attention_text(translation))
     console.print()
 
 
