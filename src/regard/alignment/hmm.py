@@ -317,9 +317,7 @@ def expect_paths(first_row, last_row, layout, learned, posteriors, null_posterio
         moves, back, pairs = all_moves[:m, :m], all_back[:m, :m], all_pairs[:m, :m]
         if m != size:
             transitions(m, learned.jumps, null, learned.smoothing, moves, first)
-            for i in range(m):
-                for origin in range(m):
-                    back[i, origin] = moves[origin, i]
+            back[:, :] = moves.T
             size = m
         emissions(row, layout, learned.values, learned.nulls, emitted, null_emitted)
         sums[0] += _forward(m, n, moves, first, null, emitted, null_emitted, linked, after, scales)
