@@ -36,8 +36,9 @@ if TYPE_CHECKING:
 
 _BLOCK_PAIRS = 1_000
 _RULES_ONLY = (
-    "checked by length and repetition only: with good translations to learn from (--train SOURCE TARGET), "
-    "single omitted and added words and unrelated translations are found as well"
+    "checked by length, repetition, numbers and markup only: with good translations to learn from (--train "
+    "SOURCE TARGET), single omitted and added words, names, negations and unrelated translations are found, "
+    "too"
 )
 
 
@@ -154,8 +155,8 @@ def check(
         sources: Source text, or a file with both sides, such as TMX. `-` is standard input.
         translations: Translations, one line per source line. A pair with a side of more than 1,000 words is
             not checked, and has a note.
-        detector: Detector: combined (calibrated probabilities of all errors), rules (length and repetition
-            together), length, repetition, or one of a plugin. Only combined needs a model. Default: combined
+        detector: Detector: combined (calibrated probabilities of all errors), rules (length, repetition and
+            numbers), length, repetition, or one of a plugin. Only combined needs a model. Default: combined
             with a checker or training text, otherwise rules.
         file_options: Format of a file with both sides.
         checker: Directory of a model of good translations (`regard check --save-checker`), or the model.
