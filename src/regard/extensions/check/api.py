@@ -179,7 +179,7 @@ def check(
     texts = sources, sources if translations is None else translations
     files = [str(text) if isinstance(text, str | Path) and str(text) != "-" else None for text in texts]
     # Without a model, the usual length is that of the whole text.
-    checked = _checked(built, segments) if built.model is None else check_blocks(segments, built)
+    checked = check_blocks(segments, built) if built.needs_model else _checked(built, segments)
     sentences = tuple(progress(checked, "check", len(segments)))
     return CoverageCheck(name, sentences, files=(files[0], files[1]))
 

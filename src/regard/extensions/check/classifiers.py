@@ -82,6 +82,8 @@ class ErrorTagger:
         inputs /= self.scale.astype(np.float32)
         np.clip(inputs, -_MAX_FEATURE, _MAX_FEATURE, out=inputs)
         words, sentences[filled] = self._forward(inputs, offsets[filled], np.diff(offsets)[filled])
+        # In float32, probabilities near 1 would be 1.
+        words = words.astype(np.float64)
         return np.clip(words, -_MAX_LOGIT, _MAX_LOGIT), np.clip(sentences, -_MAX_LOGIT, _MAX_LOGIT)
 
     def _forward(

@@ -193,6 +193,8 @@ def _check_stream(call: ApiCall) -> None:
     options = replace(options, format=options.format or "tsv")
     values = {name: value for name, value in call.values.items() if name != "sources"}
     whole_text = flags - _STREAM_FLAGS or file_form(output.findings) or output.json not in (None, Path("-"))
+    if output.filter is not None and output.json is not None:
+        raise UsageError("--filter writes pairs, and --json results: give one of them")
     if whole_text or "translations" in values:
         raise UsageError(
             "regard check - reads both sides from standard input (--format) and writes a table, or JSON "

@@ -16,7 +16,7 @@ from regard.api.arguments import TextSource, read_parallel
 from regard.config import from_dict
 from regard.config.results import Result
 from regard.extensions.check.api import CoverageModel
-from regard.extensions.check.base import CoverageError, SentenceError, WordPair, split_pairs
+from regard.extensions.check.base import CoverageError, SentenceError, WordPair, blocks, split_pairs
 from regard.extensions.check.corruptions import (
     CORRUPTIONS,
     CorruptedPair,
@@ -145,7 +145,11 @@ def _find_links(
         usable = (pair.folded for pair in pairs if pair.source and pair.target)
         corpus = Corpus.from_tokens(usable, names=("sources", "translations"))
         model = train_both(corpus, default_config(DEFAULT_ALIGNER), TrainingSetup(seed=seed), lowercase=True)
-    return TextPosteriors.of(model, TextWords.of(pairs)).best_links()
+    return [
+        links
+        for block in blocks(pairs)
+        for links in TextPosteriors.of(model, TextWords.of(block)).best_links()
+    ]
 
 
 def _render(line: str, pair: WordPair, made: CorruptedPair, whole: dict[tuple[str, ...], str]) -> str:

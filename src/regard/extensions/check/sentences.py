@@ -75,7 +75,8 @@ class CheckedSentence:
         ]
         probabilities = dict(scores.sentence)
         if "number" in probabilities:
-            mismatches += markup_mismatches(*texts)
+            if note != "too_long":
+                mismatches += markup_mismatches(*texts)
             probabilities |= largest(mismatches, ["markup"])
         words = omitted, added, repeated
         return cls(line, *texts, probabilities, *words, tuple(mismatches), note, id, file_line)
