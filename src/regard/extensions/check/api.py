@@ -149,7 +149,7 @@ def check(
         lambda items, name, total: items
     ),
 ) -> CoverageCheck:
-    """Find omissions, additions and repetitions in translations of any system, without a reference.
+    """Find what translations of any system omit, add, repeat or alter, without a reference.
 
     Args:
         sources: Source text, or a file with both sides, such as TMX. `-` is standard input.

@@ -123,15 +123,18 @@ class CheckOutput:
     },
 )
 def check_command(call: ApiCall) -> None:
-    """Find omissions, additions and repetitions in translations of any system, without a reference.
+    """Find what translations of any system omit, add, repeat or alter, without a reference.
 
     The highest probabilities come first. Omitted words stand in square brackets in the source, added words in
     braces and repeated words in angle brackets in the translation. A question mark follows a word that is
-    only the top-scoring one. The probabilities of the detector `combined` are calibrated for text in which
-    one sentence in twenty has each error.
+    only the top-scoring one. Numbers, names, negations and markup without a counterpart have the brackets of
+    omissions in the source and of additions in the translation. The probabilities of omissions, additions,
+    repetitions and unrelated translations by the detector `combined` are calibrated for text in which one
+    sentence in twenty has each error.
 
     `regard check -` checks a text of any size on standard input, by default lines SOURCE<tab>TRANSLATION, and
-    writes a table with a row per sentence, or JSON lines with --json -. The flags of findings apply to it.
+    writes a table with a row per sentence, or JSON lines with --json -. The flags of findings apply to it,
+    without SARIF and XLIFF.
 
     Example: regard check test.de system.en --train train.de train.en --save-checker checker
     """

@@ -22,7 +22,7 @@ from regard.extensions.check.base import (
     WordPair,
     register_detector,
 )
-from regard.extensions.check.critical import CriticalWords, largest
+from regard.extensions.check.critical import CRITICAL, CriticalWords, largest
 from regard.extensions.check.surface import LengthModel, longest_repetitions, num_characters, repeats_previous
 from regard.text.links import MAX_LENGTH
 from regard.text.words import is_alphabetic, normalize_word
@@ -146,7 +146,7 @@ class RuleDetector(Detector):
 
 @register_detector("combined")
 class CombinedDetector(Detector):
-    """Calibrated probabilities of all errors, from alignment, length and repetition together."""
+    """Calibrated probabilities of coverage errors, and those of numbers, names and negations."""
 
     needs_model = True
 
@@ -244,6 +244,10 @@ def apply_note(note: Note | None, pair: WordPair, scores: PairScores) -> PairSco
     elif note == "copied":
         least = {"omission": _COPY_PROBABILITY}
     sentence = {error: max(value, least.get(error, 0.0)) for error, value in scores.sentence.items()}
+    if note in ("empty_source", "empty_translation"):
+        # All is omitted or added, which is one error.
+        sentence |= {error: 0.0 for error in CRITICAL if error in sentence}
+        scores = replace(scores, mismatches=())
     words: dict[CoverageError, np.ndarray] = dict(scores.words)
     sides: dict[CoverageError, tuple[str, ...]] = {"omission": pair.source, "addition": pair.target}
     for error, side in sides.items():

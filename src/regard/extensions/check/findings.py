@@ -58,7 +58,8 @@ class Finding:
         file: The file of the side; None for a list of sentences.
         id: The identifier of the segment in its file, if it has one.
         line: Number of the line, from 1.
-        side: The side of the affected text: the source for omissions.
+        side: The side of the affected text: the source for omissions, the target for additions and
+            repetitions, either for words without a counterpart.
         start: First character of the affected text in its sentence, from 0, in code points.
         end: The character after its last.
         column: First column of the affected text in its line, from 1. None in a file with both sides, whose
@@ -70,7 +71,8 @@ class Finding:
         severity: critical for a translation that is unrelated, empty or copied, and for an omission or
             addition of at least half of the words; otherwise major from a probability of 0.8 or from three
             words on, and for a number, name, negation or markup; otherwise minor.
-        probability: The probability that the sentence has such an error.
+        probability: The probability that the sentence has such an error, or of that word without a
+            counterpart.
         segment: The first 16 hexadecimal digits of the SHA-256 of both sides, the same in every file.
     """
 
@@ -199,7 +201,7 @@ def without_accepted(findings: Iterable[Finding], accepted: Collection[str]) -> 
 def file_form(path: Path | None) -> Literal["sarif", "xliff"] | None:
     """Return the form of a file of findings, by its name; None for JSON lines, or without a file."""
     suffix = "" if path is None else Path(remove_suffix(path.name)).suffix.lower()
-    return "xliff" if suffix in (".xlf", ".xliff") else "sarif" if suffix == ".sarif" else None
+    return "xliff" if suffix.endswith((".xlf", "xliff")) else "sarif" if suffix == ".sarif" else None
 
 
 def format_lines(findings: Iterable[Finding]) -> str:

@@ -116,6 +116,7 @@ def load_coverage_model(directory: Path | str) -> ErrorModel:
     arrays = load_arrays(directory / _ARRAYS_FILE)
     try:
         check_arrays(arrays, _array_forms(aligners))
+        check_range("critical/classes", arrays["critical/classes"][..., 0], 2, MAX_COUNT)
         check_range("length/values", arrays["length/values"][-1], MIN_DEVIATION, MAX_COUNT)
         words, stems = (_link_model(name, aligner, arrays) for name, aligner in aligners.items())
     except DataError as error:
@@ -189,6 +190,7 @@ def _array_forms(aligners: Mapping[str, WordAligner]) -> dict[str, ArrayForm]:
     columns = len(STATISTICS)
     forms: dict[str, ArrayForm] = {
         "length/values": ("float64", -MAX_COUNT, MAX_COUNT, 3),
+        # Occurrences and losses; the former are at least 2.
         "critical/classes": ("float64", 0, MAX_COUNT, 2, NUM_CLASSES, 2),
     }
     for side, words in zip(_SIDES, aligners["words"].words, strict=True):

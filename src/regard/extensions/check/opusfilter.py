@@ -18,7 +18,7 @@ _Base: Any = import_module("opusfilter").FilterABC if find_spec("opusfilter") el
 
 
 class CoverageFilter(_Base):
-    """Accepts pairs in which omissions, additions, repetitions and unrelated sentences are improbable.
+    """Accepts pairs in which every error of `regard check` is improbable.
 
     Attributes:
         score_direction: The hint of OpusFilter that low scores are those of clean pairs.

@@ -75,7 +75,7 @@ class CheckedSentence:
         ]
         probabilities = dict(scores.sentence)
         if "number" in probabilities:
-            if note != "too_long":
+            if note not in ("too_long", "empty_source", "empty_translation"):
                 mismatches += markup_mismatches(*texts)
             probabilities |= largest(mismatches, ["markup"])
         words = omitted, added, repeated

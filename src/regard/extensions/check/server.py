@@ -49,6 +49,16 @@ class CheckRequest(BaseModel):
     )
 
 
+class MismatchRecord(BaseModel):
+    """A word without a counterpart on the other side."""
+
+    error: str = Field(description="`number`, `name`, `negation` or `markup`.")
+    side: str = Field(description="`source` or `target`.")
+    start: int = Field(description="Its first character (code points).")
+    end: int = Field(description="The character after its last.")
+    probability: float = Field(description="Probability of an error.")
+
+
 class PairCheck(BaseModel):
     """The errors of a pair: the fields of `CheckedSentence.to_data`."""
 
@@ -60,8 +70,9 @@ class PairCheck(BaseModel):
     )
     target_words: list[list[int]] = Field(description="The same for the words of the translation.")
     probabilities: dict[str, float | None] = Field(
-        description="Probability of each error that the detector finds: `omission`, `addition`, `repetition` "
-        "and `unrelated` (the translation is that of another sentence)."
+        description="Probability of each error that the detector finds: `omission`, `addition`, "
+        "`repetition`, `unrelated` (the translation is that of another sentence), `number`, `name`, "
+        "`negation` and `markup`."
     )
     omitted: list[float] = Field(
         description="Probability that the translation omits each source word. Empty if the detector judges "
@@ -71,6 +82,9 @@ class PairCheck(BaseModel):
         description="Probability that each target word translates nothing in the source."
     )
     repeated: list[float] = Field(description="Probability that each target word is an incorrect repetition.")
+    mismatches: list[MismatchRecord] = Field(
+        description="Numbers, names, negations and markup without a counterpart on the other side."
+    )
     note: str | None = Field(
         description="Why the pair is no ordinary translation, by the names of the notes in `GET /models`."
     )
