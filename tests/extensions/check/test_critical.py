@@ -57,9 +57,9 @@ def test_what_is_lost_or_altered_has_a_type(critical) -> None:
 
 
 def test_probability_is_that_of_bayes_rule(critical) -> None:
-    # 40 of 40 numbers of three digits have a counterpart, and a class begins with one loss of two.
+    # 40 of 40 numbers of three digits have a counterpart; two more have the losses of parliamentary text.
     (mismatch,) = critical.mismatches(WordPair(("200",), ("x",)))
-    assert mismatch.probability == pytest.approx(0.05 / (0.05 + 0.95 / 42))
+    assert mismatch.probability == pytest.approx(0.05 / (0.05 + 0.95 * 0.08 / 42))
 
 
 @pytest.mark.parametrize(
@@ -70,11 +70,22 @@ def test_probability_is_that_of_bayes_rule(critical) -> None:
         ("the 1970s", "die 70er Jahre"),
         ("on 07 May", "am 7. Mai"),
         ("3.5 km", "3,5 km"),
+        ("in 2019", "في ٢٠١٩"),
     ],
 )
 def test_forms_of_a_number_are_equal(source, target) -> None:
     (pair,) = split_pairs([source], [target])
     assert "number" not in {each.error for each in CriticalWords.untrained().mismatches(pair)}
+
+
+def test_thousands_are_a_part_of_their_number() -> None:
+    (pair,) = split_pairs(["3,000 Euro"], ["3,000,000 euros"])
+    numbers = [each for each in CriticalWords.untrained().mismatches(pair) if each.error == "number"]
+    assert len(numbers) == 5
+
+
+def test_markup_ends_before_other_scripts() -> None:
+    assert not list(markup_mismatches("%d at https://a.example/x", "在https://a.example/x。%d个"))
 
 
 def test_markup_is_compared_exactly() -> None:
