@@ -47,6 +47,7 @@ _NEGATING, _ALWAYS_NEGATING = (
 )  # share of negated sentences on the other side; the latter for unlisted words
 _MIN_NEGATING = 10  # occurrences of these
 _MAX_DIGITS = 4
+_SPELLED_DIGITS = 2
 _NUMBER_LOSSES = 0.1, 0.04, 0.04, 0.03
 _NAMES = _MAX_DIGITS + 2  # the first class of names
 _MAX_FREQUENCY = 4
@@ -87,8 +88,8 @@ class CriticalWords:
     Attributes:
         negations: The words of both sides that negate.
         frequencies: The number of sentences with each word of both sides.
-        losses: For each name of both sides and each single negation of the source, how often it occurred and
-            was lost.
+        losses: For each name and small number of both sides and each single negation of the source, how often
+            it occurred and was lost.
         classes: How often the words of each class of both sides occurred and were lost.
     """
 
@@ -161,7 +162,9 @@ class CriticalWords:
             forms = {form for k, number in _numbers(others).items() for form in _forms(others[k], number)}
             for k, number in numbers.items():
                 is_lost = forms.isdisjoint(_forms(words[k], number))
-                yield _Word("number", k, None, min(len(number), _MAX_DIGITS) - 1, is_lost)
+                # Small numbers are often spelled out, some more often than others.
+                word = folded[k] if len(number) <= _SPELLED_DIGITS else None
+                yield _Word("number", k, word, min(len(number), _MAX_DIGITS) - 1, is_lost)
         # Good translations often add a negation, where the source has a word such as `fail` or `lack`.
         negations = [k for k, word in enumerate(folded) if word in self.negations[0] and word in NEGATIONS]
         if negations and not side:
