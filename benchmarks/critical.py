@@ -20,7 +20,7 @@ import numpy as np
 from coverage_quality import mixed_text, read_lines, read_pairs
 
 from regard.extensions.check.base import CriticalError, WordPair, split_pairs
-from regard.extensions.check.critical import CRITICAL, NEGATIONS, CriticalWords
+from regard.extensions.check.critical import COUNTED, NEGATIONS, CriticalWords
 from regard.text.words import is_alphabetic
 
 SEED, COUNT, ALARMS = 5, 100, 0.01
@@ -108,7 +108,7 @@ def report(
         "name": [name_deleted, name_altered],
         "negation": [negation_deleted],
     }
-    for error in CRITICAL:
+    for error in COUNTED:
         usual = probabilities(critical, good, error)
         limit = np.sort(usual)[::-1][int(ALARMS * len(usual))]
         print(f"{name}: {error} in {(usual >= 0.5).mean():.1%} of the good translations")
@@ -134,9 +134,7 @@ def main() -> None:
     report("newstest2020", training, human[1], human[0])
     critical = CriticalWords.estimate(training)
     for version, pairs in zip("ABP", human, strict=True):
-        shares = [
-            f"{error} {(probabilities(critical, pairs, error) >= 0.5).mean():.1%}" for error in CRITICAL
-        ]
+        shares = [f"{error} {(probabilities(critical, pairs, error) >= 0.5).mean():.1%}" for error in COUNTED]
         print(f"Human-{version}: warnings about {', '.join(shares)}")
     test = read_pairs(data, "hansards", "test-3k", ("en", "fr"))
     report(

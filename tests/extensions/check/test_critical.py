@@ -57,7 +57,7 @@ def test_what_is_lost_or_altered_has_a_type(critical) -> None:
 
 
 def test_probability_is_that_of_bayes_rule(critical) -> None:
-    # 40 of 40 numbers of three digits have a counterpart; two more have the losses of parliamentary text.
+    # 40 of 40 numbers of three digits have a counterpart; two more have the assumed losses.
     (mismatch,) = critical.mismatches(WordPair(("200",), ("x",)))
     assert mismatch.probability == pytest.approx(0.05 / (0.05 + 0.95 * 0.08 / 42))
 

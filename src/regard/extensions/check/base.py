@@ -20,6 +20,7 @@ from regard.text.links import MAX_LENGTH
 from regard.text.words import fold_word, normalize_word, split_line
 
 __all__ = [
+    "CRITICAL",
     "DETECTORS",
     "ERRORS",
     "TAGGED",
@@ -48,6 +49,8 @@ TAGGED: tuple[CoverageError, ...] = ("omission", "addition")
 
 CriticalError = Literal["number", "name", "negation", "markup"]
 """The kinds of words that must have a counterpart, see `regard.extensions.check.critical`."""
+CRITICAL: tuple[CriticalError, ...] = get_args(CriticalError)
+"""The same as a tuple."""
 
 SentenceError = Literal[
     "omission", "addition", "repetition", "unrelated", "number", "name", "negation", "markup"

@@ -7,8 +7,8 @@ counterpart is an error, if a share r of all such words is mistranslated, and go
 
     p = r / (r + (1 - r) q).
 
-r = 0.05 for numbers and names and 0.1 for negations were chosen such that at most about 1 % of human
-translations reach a probability of 0.5 (newstest2020, English to German).
+r = 0.05 for numbers and names and 0.1 for negations were chosen such that about 1 % of human translations at
+most reach a probability of 0.5 (newstest2020, English to German, Human-A and Human-B).
 """
 
 import re
@@ -35,20 +35,17 @@ NEGATIONS = frozenset(
     "ikke aldri inte ingen inget aldrig nigdy nikt nic bez не нет никогда ничего никто без".split()
 )
 """Common negating words. The training text shows which of them negate in its languages."""
-CRITICAL: tuple[CriticalError, ...] = "number", "name", "negation"
-"""The errors that `CriticalWords` finds."""
+COUNTED: tuple[CriticalError, ...] = "number", "name", "negation"
+"""The errors that `CriticalWords` finds, by counts of good translations."""
 _SIDES: tuple[Side, Side] = "source", "target"
 NUM_CLASSES = 16
 _RATES: Mapping[CriticalError, float] = {"number": 0.05, "name": 0.05, "negation": 0.1}
 _SMOOTHING = 10.0  # occurrences that the class of a word counts for
-_NEGATING, _ALWAYS_NEGATING = (
-    0.5,
-    0.75,
-)  # share of negated sentences on the other side; the latter for unlisted words
-_MIN_NEGATING = 10  # occurrences of these
-_MAX_DIGITS = 4
+_NEGATING = 0.5  # share of negated sentences on the other side from which a listed word negates
+_ALWAYS_NEGATING, _MIN_NEGATING = 0.75, 10  # the same, and the occurrences, of a word that is not listed
+_MAX_DIGITS = 4  # longer numbers are of the same class
 _SPELLED_DIGITS = 2
-_NUMBER_LOSSES = 0.1, 0.04, 0.04, 0.03
+_NUMBER_LOSSES = 0.1, 0.04, 0.04, 0.03  # assumed, by the number of digits
 _NAMES = _MAX_DIGITS + 2  # the first class of names
 _MAX_FREQUENCY = 4
 _MIN_SIMILARITY = 0.6  # of two forms of a name
@@ -100,7 +97,7 @@ class CriticalWords:
 
     @classmethod
     def untrained(cls) -> Self:
-        """Return the losses of numbers in parliamentary text, for a text whose languages are not known."""
+        """Return assumed losses of numbers, for a text without good translations to learn from."""
         # A class without examples counts as two occurrences.
         classes = np.broadcast_to([2.0, 1.0], (2, NUM_CLASSES, 2)).copy()
         classes[:, :_MAX_DIGITS, 1] = 2 * np.array(_NUMBER_LOSSES)
@@ -154,7 +151,7 @@ class CriticalWords:
             pair: The pair.
             both: Its words without differences of case.
             side: 0 for the source, 1 for the target.
-            is_counted: Whether the pair is one of those that are counted: it makes its words no known ones.
+            is_counted: Whether the frequencies include the pair itself, which is then left out.
         """
         words, others = (pair.target, pair.source) if side else (pair.source, pair.target)
         folded, other_folded = both[side], both[1 - side]
@@ -222,7 +219,7 @@ def _numbers(words: Sequence[str]) -> dict[int, str]:
     numbers: dict[int, str] = {}
     part: list[int] = []
     for k, word in enumerate(words):
-        if not (digits := _digits(word)):
+        if word.isalpha() or not (digits := _digits(word)):
             continue
         distance = k - part[-1] if part else 0
         is_next = distance == 1 or (distance == 2 and words[k - 1] in _SEPARATORS)
@@ -242,7 +239,9 @@ def _forms(word: str, number: str) -> set[str]:
     return {number.lstrip("0"), decade.lstrip("0")}
 
 
-def largest(mismatches: Sequence[Mismatch], errors: Sequence[CriticalError]) -> dict[SentenceError, float]:
+def largest_probabilities(
+    mismatches: Sequence[Mismatch], errors: Sequence[CriticalError]
+) -> dict[SentenceError, float]:
     """Return the largest probability of each error, 0 without a mismatch."""
     return {
         error: max((each.probability for each in mismatches if each.error == error), default=0.0)

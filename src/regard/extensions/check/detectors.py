@@ -22,7 +22,7 @@ from regard.extensions.check.base import (
     WordPair,
     register_detector,
 )
-from regard.extensions.check.critical import CRITICAL, CriticalWords, largest
+from regard.extensions.check.critical import COUNTED, CriticalWords, largest_probabilities
 from regard.extensions.check.surface import LengthModel, longest_repetitions, num_characters, repeats_previous
 from regard.text.links import MAX_LENGTH
 from regard.text.words import is_alphabetic, normalize_word
@@ -136,7 +136,7 @@ class RuleDetector(Detector):
         ]
         return [
             PairScores(
-                {**length.sentence, **repetition.sentence, **largest(numbers, ["number"])},
+                {**length.sentence, **repetition.sentence, **largest_probabilities(numbers, ["number"])},
                 repetition.words,
                 numbers,
             )
@@ -246,7 +246,7 @@ def apply_note(note: Note | None, pair: WordPair, scores: PairScores) -> PairSco
     sentence = {error: max(value, least.get(error, 0.0)) for error, value in scores.sentence.items()}
     if note in ("empty_source", "empty_translation"):
         # All is omitted or added, which is one error.
-        sentence |= {error: 0.0 for error in CRITICAL if error in sentence}
+        sentence |= {error: 0.0 for error in COUNTED if error in sentence}
         scores = replace(scores, mismatches=())
     words: dict[CoverageError, np.ndarray] = dict(scores.words)
     sides: dict[CoverageError, tuple[str, ...]] = {"omission": pair.source, "addition": pair.target}

@@ -10,11 +10,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 from urllib.parse import quote
 
 from regard.errors import DataError
-from regard.extensions.check.base import CriticalError, SentenceError
+from regard.extensions.check.base import CRITICAL, SentenceError
 from regard.extensions.check.evaluation import WORD_KEYS
 from regard.extensions.check.sentences import THRESHOLD, CheckedSentence, marked_spans
 from regard.text.compression import remove_suffix
@@ -147,11 +147,10 @@ def _finding(
     start, end = span or (0, len(text))
     size = 0 if span is None else sum(start <= first < end for first, _ in words)
     is_whole = kind in ("copied", "unrelated") or sentence.note in ("empty_source", "empty_translation")
-    is_critical = kind in get_args(CriticalError)
     severity: Severity = "minor"
     if is_whole or (kind in ("omission", "addition") and size and size >= _CRITICAL_SHARE * len(words)):
         severity = "critical"
-    elif is_critical or probability >= _MAJOR_PROBABILITY or size >= _MAJOR_WORDS:
+    elif kind in CRITICAL or probability >= _MAJOR_PROBABILITY or size >= _MAJOR_WORDS:
         severity = "major"
     mqm, its, message = TYPES[kind]
     is_bilingual = files[0] is not None and files[0] == files[1]

@@ -33,7 +33,7 @@ from regard.extensions.check.corruptions import (
     with_unknown_words,
     word_labels,
 )
-from regard.extensions.check.critical import CRITICAL, CriticalWords, largest
+from regard.extensions.check.critical import COUNTED, CriticalWords, largest_probabilities
 from regard.extensions.check.evidence import Evidence, LinkModel, SideEvidence
 from regard.extensions.check.features import (
     repetition_features,
@@ -294,13 +294,15 @@ class ErrorModel:
                 by_error = {"omission": 1.0, "addition": 0.0, "repetition": 0.0, "unrelated": 0.0}
                 nothing = np.empty(0)
                 each = {"omission": np.ones(len(pair.source)), "addition": nothing, "repetition": nothing}
-                pair_scores.append(PairScores(by_error | largest((), CRITICAL), each))
+                pair_scores.append(PairScores(by_error | largest_probabilities((), COUNTED), each))
                 continue
             by_error = {error: float(sentence[error][number]) for error in ERRORS}
             by_error["unrelated"] = float(unrelated[number])
             each = {error: split[error][number] for error in ERRORS}
             mismatches = self.critical.mismatches(pair)
-            pair_scores.append(PairScores(by_error | largest(mismatches, CRITICAL), each, mismatches))
+            pair_scores.append(
+                PairScores(by_error | largest_probabilities(mismatches, COUNTED), each, mismatches)
+            )
         return pair_scores
 
 

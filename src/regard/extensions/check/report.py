@@ -82,7 +82,7 @@ class ReportCheck:
             outputs = [result.text for result in system.sentences]
             checked = check(sources, outputs, self.detector, checker=checker, num_threads=num_threads)
             records = checked.to_dict()["sentences"]
-            # The page has no marks of the others.
+            # A report has no marks of the other errors.
             for record in records:
                 shown = record["probabilities"].items()
                 record["probabilities"] = {error: p for error, p in shown if error in (*ERRORS, "unrelated")}

@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, get_args
+from typing import Any, ClassVar
 
 import numpy as np
 
 from regard.config.results import Result
 from regard.errors import DataError, UsageError
-from regard.extensions.check.base import CriticalError, SentenceError
+from regard.extensions.check.base import CRITICAL, SentenceError
 from regard.extensions.check.detectors import NOTES
 from regard.extensions.check.evaluation import (
     WORD_KEYS,
@@ -33,7 +33,6 @@ _VERBS: Mapping[SentenceError, tuple[str, str]] = {
     "markup": ("{} changes an address, placeholder or tag", "{} change an address, placeholder or tag"),
     "unrelated": ("is {} unrelated to the source", "are {} unrelated to the source"),
 }
-_CRITICAL = get_args(CriticalError)
 _MAX_LINES = 8  # lines that a note lists
 
 
@@ -99,7 +98,7 @@ class CoverageCheck(Result):
             return "There are no sentences."
         counts: dict[SentenceError, int] = {error: self.count(error, threshold) for error in self.errors}
         # Numbers and the like are mentioned where there are any.
-        counts = {error: count for error, count in counts.items() if count or error not in _CRITICAL}
+        counts = {error: count for error, count in counts.items() if count or error not in CRITICAL}
         adverb = "probably" if threshold >= 0.5 else "possibly"
         parts = [f"{count:,} {_VERBS[error][count != 1].format(adverb)}" for error, count in counts.items()]
         return f"Of {len(self):,} sentence{'s' * (len(self) != 1)}, {', '.join(parts)}."

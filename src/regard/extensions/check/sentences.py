@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from regard.extensions.check.base import CoverageError, Mismatch, PairScores, SentenceError
-from regard.extensions.check.critical import largest, markup_mismatches
+from regard.extensions.check.critical import largest_probabilities, markup_mismatches
 from regard.extensions.check.detectors import Note
 from regard.extensions.check.evaluation import WORD_KEYS
 from regard.text.words import word_spans
@@ -77,7 +77,7 @@ class CheckedSentence:
         if "number" in probabilities:
             if note not in ("too_long", "empty_source", "empty_translation"):
                 mismatches += markup_mismatches(*texts)
-            probabilities |= largest(mismatches, ["markup"])
+            probabilities |= largest_probabilities(mismatches, ["markup"])
         words = omitted, added, repeated
         return cls(line, *texts, probabilities, *words, tuple(mismatches), note, id, file_line)
 
