@@ -4,9 +4,6 @@ from collections import Counter
 from functools import cache
 
 import pytest
-
-pytest.importorskip("tokenizers", reason="needs tokenizers: pip install 'regard[hf]'")
-
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,7 +11,7 @@ from regard.data.text import TextSide
 from regard.text.tokenizers.base import create_tokenizers, learn_tokenizers
 from regard.text.tokenizers.moses import MosesConfig
 from regard.text.tokenizers.sentencepiece import SentencePieceConfig
-from regard.text.tokenizers.subwords import BytePairConfig, WordPieceConfig
+from regard.text.tokenizers.subwords import BytePairConfig
 from regard.text.tokenizers.words import CharactersConfig, WordsConfig
 from regard.text.vocabulary import Vocabulary
 
@@ -28,8 +25,6 @@ CONFIGS = {
     "bpe": BytePairConfig(num_merges=40),
     "bpe-words": BytePairConfig(num_merges=40, tokenized=True),
     "bpe-characters": BytePairConfig(num_merges=0, tokenized=True),
-    "wordpiece": WordPieceConfig(vocab_size=80),
-    "wordpiece-words": WordPieceConfig(vocab_size=80, tokenized=True),
     "sentencepiece-bpe": SentencePieceConfig(vocab_size=400),
     "sentencepiece-unigram": SentencePieceConfig(vocab_size=400, model_type="unigram"),
     "sentencepiece-characters": SentencePieceConfig(vocab_size=80, byte_fallback=False),
@@ -67,7 +62,7 @@ def test_marks_in_the_text_are_text_or_unknown(side, mark):
 
 
 @given(words=st.lists(st.text("a@#\u2581<>", min_size=1, max_size=5), min_size=1, max_size=4))
-@pytest.mark.parametrize("kind", ["bpe-words", "bpe-characters", "wordpiece-words", "words", "characters"])
+@pytest.mark.parametrize("kind", ["bpe-words", "bpe-characters", "words", "characters"])
 def test_decoding_restores_words_of_marks(kind, words):
     tokenizer = create_side(kind, "words").tokenizer
     line = " ".join(words)

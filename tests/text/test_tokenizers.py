@@ -19,7 +19,7 @@ from regard.errors import DataError
 from regard.text.tokenizers.base import TOKENIZERS, create_tokenizers, learn_tokenizers
 from regard.text.tokenizers.moses import MosesConfig
 from regard.text.tokenizers.sentencepiece import SentencePieceConfig, SentencePieceTokenizer
-from regard.text.tokenizers.subwords import BytePairConfig, BytePairTokenizer, WordPieceConfig
+from regard.text.tokenizers.subwords import BytePairConfig, BytePairTokenizer
 from regard.text.tokenizers.words import ActionsConfig, CharactersConfig, InflectionConfig, WordsConfig
 from regard.text.vocabulary import UNK, Vocabulary
 from regard.text.words import normalize_whitespace
@@ -37,7 +37,6 @@ CONFIGS = {
     "bpe-words": BytePairConfig(num_merges=30, tokenized=True),
     "sentencepiece-bpe": SentencePieceConfig(vocab_size=320),
     "sentencepiece-unigram": SentencePieceConfig(vocab_size=320, model_type="unigram"),
-    "wordpiece": WordPieceConfig(language="de", vocab_size=200),
     "characters": CharactersConfig(),
     "inflection": InflectionConfig(),
     "actions": ActionsConfig(),
@@ -194,8 +193,6 @@ def test_joint_sentencepiece_is_learned_from_both_sides():
     [
         ("source.bpe", BytePairConfig(), b"#version: 0.2\na b c\n"),
         ("source.bpe", BytePairConfig(), b"\xff"),
-        ("source.wordpiece", WordPieceConfig(), b"a\n\nb\n"),
-        ("source.wordpiece", WordPieceConfig(), b"a\na\n"),
         ("source.sentencepiece", SentencePieceConfig(), b"not a model"),
         ("source.sentencepiece", SentencePieceConfig(), None),
     ],
