@@ -1,24 +1,17 @@
-"""Translation and scoring of files for `regard translate` and `regard score`, and attention maps as text.
-
-The tokens of a translation cannot be recovered from its text. A model may generate the tokens `a@@ b`, but
-the tokenizer may segment the same word as `ab`. The actions of pointer attention do not appear in the text at
-all. `score_files` therefore reads the tokens from a file of `regard translate`.
-"""
+"""Translation and scoring of files for `regard translate` and `regard score`, and attention maps as text."""
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import BaseModel, Field
 from rich.console import RenderableType
 
 from regard.api.translator import load_with_search
 from regard.config.extensions import require_hook
 from regard.data.fertility import parse_bounds
-from regard.data.text import TextProcessor
-from regard.errors import DataError, UsageError
+from regard.errors import UsageError
 from regard.generation.base import Capability
 from regard.generation.config import Sampling
 from regard.generation.lines import Line, enumerate_lines
@@ -27,7 +20,6 @@ from regard.generation.reranking import MBR
 from regard.generation.translation import Translation
 from regard.plot.terminal import terminal_map
 from regard.text.corpus import CorpusConfig, decode_lines, read_lines, read_pairs
-from regard.text.reading import InvalidJsonError, parse_json
 from regard.text.vocabulary import SPECIAL_TOKENS, UNK
 
 
@@ -183,7 +175,6 @@ def score_files(
     source: Path | str,
     target: Path | str,
     *,
-    tokens_from: Path | str | None = None,
     length_penalty: float = 0.0,
     coverage_penalty: float = 0.0,
     **settings: Any,
@@ -194,9 +185,6 @@ def score_files(
         model: Model directory.
         source: Source text, plain or compressed.
         target: Translations to score, one line per source line.
-        tokens_from: File with the tokens of the pairs, written by `regard translate` with --tokens-output or
-            --attention-output. Default: the text is tokenized again, and its tokens may differ from the
-            generated ones.
         length_penalty: Exponent alpha of the length penalty ((5 + length) / 6)^alpha of Wu et al. (2016).
         coverage_penalty: Weight beta of the coverage penalty of Wu et al. (2016), added to the score.
         settings: Arguments of `regard.load`, such as `device` and `coverage_epsilon`.
@@ -208,49 +196,5 @@ def score_files(
     penalties = {"length_penalty": length_penalty, "coverage_penalty": coverage_penalty}
     loaded, search = load_with_search([model], settings | penalties)
     loaded.backend.require("score", "regard score")
-    translator = loaded.backend.with_search(search)
     pairs = read_pairs(CorpusConfig(source=str(source), target=str(target)))
-    given_pairs = pairs if tokens_from is None else _read_tokens(Path(tokens_from), pairs, translator.text)
-    yield from translator.score(given_pairs)
-
-
-class _TokenLine(BaseModel):
-    """The fields of a line of tokens that are used. The weights of `--attention-output` are ignored."""
-
-    source_tokens: list[Annotated[str, Field(min_length=1)]]
-    tokens: list[Annotated[str, Field(min_length=1)]]
-    text: str
-
-
-def _read_tokens(path: Path, pairs: Iterable[tuple[str, str]], text: TextProcessor) -> Iterator[Translation]:
-    """Yield sentence pairs together with their tokens from a file of `regard translate`."""
-    lines = read_lines(path)
-    number = 0
-    for number, (source, target) in enumerate(pairs, 1):
-        line = next(lines, None)
-        if line is None:
-            raise DataError(
-                f"{path} has only {number - 1} lines, fewer than the text: it must have one line per "
-                "translation"
-            )
-        try:
-            record = parse_json(line, _TokenLine)
-        except InvalidJsonError as error:
-            raise DataError(
-                f"{path}:{number}: the line was not written by `regard translate --tokens-output`: {error}"
-            ) from None
-        if record.text != target:
-            raise DataError(
-                f"{path}:{number}: the tokens belong to {record.text[:60]!r}, but the translation is "
-                f"{target[:60]!r}: give the output file of the same run of `regard translate`"
-            )
-        read = tuple(record.source_tokens)
-        # A file of a model without a sink may be scored by one with a sink.
-        if read[len(read) - len(text.sink_tokens) :] != text.sink_tokens:
-            read += text.sink_tokens
-        tokens = tuple(record.tokens)
-        yield Translation(source, text, text=target, source_tokens=read, tokens=tokens)
-    if next(lines, None) is not None:
-        raise DataError(
-            f"{path} has more lines than the text, which has {number}: it must have one line per translation"
-        )
+    yield from loaded.backend.with_search(search).score(pairs)

@@ -45,8 +45,7 @@ class TranslationFiles:
         attention_output: Output file for the attention weights, with one JSON object per line. `attention` is
             the attention before a target token is observed, and `posterior_attention` is the attention given
             the token. Both are nested by layer, time step (including the end symbol), head and source token.
-        tokens_output: Output file for the tokens, with one JSON object per line, for `regard score
-            --tokens-from`.
+        tokens_output: Output file for the tokens, with one JSON object per line.
         show_attention: Whether to print the attention map of each line to the terminal.
         svg: SVG file for the attention map of the first line. The maps of other lines are written to
             NAME-2.svg, NAME-3.svg and so on.
@@ -197,7 +196,7 @@ def _escape(text: str) -> str:
     "regard.api.translation_files:score_files",
     ["model", "source", "target"],
     panels={
-        "Input": "tokenized tokens_from",
+        "Input": "tokenized",
         "Penalties": "length_penalty coverage_penalty coverage_epsilon",
         **ATTENTION_FLAGS,
         "Computation": COMPUTATION_FLAGS["Computation"] + " overrides",
@@ -243,11 +242,6 @@ def score(
     perplexity = f"perplexity {totals.perplexity:.4f}" if totals.num_tokens else "no perplexity"
     num_scored = totals.num_sentences - totals.num_skipped
     print_message(f"{num_scored} sentences, {totals.num_tokens} tokens, {perplexity}")
-    if totals.num_retokenized:
-        print_message(
-            f"{totals.num_retokenized} lines were tokenized differently when they were generated: their "
-            "scores would differ without --tokens-from"
-        )
     write_json(json_file, replace(totals, sentences=tuple(sentences)))
 
 
