@@ -1,10 +1,12 @@
 """The generated reference of the site: public names, options, commands, JSON results and the HTTP API.
 
 Everything is made from the code, so that no name, option or flag can be missing: `public_names` lists the
-names from `__all__`, options come from the configuration classes, commands from typer, and the HTTP API from
-its OpenAPI description. `tests/docs/test_reference_pages.py` compares the pages with the code.
+names from `__all__`, or else the definitions of a module; options come from the configuration classes,
+commands from typer, and the HTTP API from its OpenAPI description.
+`tests/docs/test_reference_pages.py` compares the pages with the code.
 """
 
+import ast
 import importlib
 import inspect
 import json
@@ -56,8 +58,21 @@ def public_names() -> dict[str, tuple[str, ...]]:
             if names:
                 found[module.name] = tuple(names)
     for module in (*MODULES, *CONTRACTS):
-        found[module] = tuple(importlib.import_module(module).__all__)
+        names = getattr(importlib.import_module(module), "__all__", None)
+        found[module] = _defined_names(module) if names is None else tuple(names)
     return found
+
+
+def _defined_names(module: str) -> tuple[str, ...]:
+    """Return the public names that a module without `__all__` defines, in their order."""
+    names: list[str] = []
+    for node in ast.parse(inspect.getsource(importlib.import_module(module))).body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef):
+            names.append(node.name)
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names += [target.id for target in targets if isinstance(target, ast.Name)]
+    return tuple(name for name in names if not name.startswith("_"))
 
 
 def home(module: str, name: str) -> str:

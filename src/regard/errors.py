@@ -1,18 +1,5 @@
 """The exceptions that regard raises on purpose; the command line prints only their messages."""
 
-__all__ = [
-    "CheckpointError",
-    "ConfigError",
-    "DataError",
-    "DeviceError",
-    "InfeasibleBoundsError",
-    "PluginError",
-    "RegardError",
-    "TrainingDivergedError",
-    "TrainingInterruptedError",
-    "UsageError",
-]
-
 
 class RegardError(Exception):
     """Base class of all errors that regard raises on purpose.

@@ -22,21 +22,6 @@ from regard.layers.batched_state import BatchedState
 from regard.layers.linear import StepLinear
 from regard.types import Bool, Float, Int, Tensor
 
-__all__ = [
-    "STEP_FIELDS",
-    "Attention",
-    "AttentionStep",
-    "EosConstraint",
-    "Likelihood",
-    "Memory",
-    "Objective",
-    "Reference",
-    "Reward",
-    "State",
-    "squeeze_step",
-    "stack_steps",
-]
-
 Objective = Literal["marginal", "bound", "reinforce"]
 Likelihood = Callable[[Float[Tensor, "B K D"], int], Float[Tensor, "B K"]]
 

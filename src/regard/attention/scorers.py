@@ -28,20 +28,6 @@ from regard.layers.batched_state import BatchedState
 from regard.layers.linear import StepLinear, to_compute
 from regard.types import Float, Tensor
 
-__all__ = [
-    "DEFAULT_SCORE_FUNCTION",
-    "SCORE_FUNCTIONS",
-    "SCORE_FUNCTION_HELP",
-    "AdditiveScorer",
-    "AttentionScorer",
-    "BilinearScorer",
-    "DotScorer",
-    "ScaledBilinearScorer",
-    "ScaledDotScorer",
-    "ScoreFunction",
-    "register_score_function",
-]
-
 SCORE_FUNCTION_HELP = (
     "Score of a query q and a source state h: q^T h (dot), q^T W h (bilinear) or v^T tanh(W h + U q + b) "
     "(additive); scaled_dot and scaled_bilinear divide by the square root of the width of q. Default: "

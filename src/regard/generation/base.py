@@ -24,8 +24,6 @@ from regard.text.corpus import read_lines
 from regard.text.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
-__all__ = ["BaseTranslator", "Capability", "Description", "FileTranslator"]
-
 _log = logging.getLogger(__name__)
 
 Capability = Literal[

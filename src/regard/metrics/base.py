@@ -28,22 +28,6 @@ from regard.config.registry import NamedRegistry
 from regard.errors import DataError
 from regard.text.links import Links
 
-__all__ = [
-    "METRICS",
-    "Aggregate",
-    "Estimate",
-    "Metric",
-    "MetricFunction",
-    "MetricInput",
-    "PairedComparison",
-    "SentenceCounts",
-    "bootstrap",
-    "check_references",
-    "paired_bootstrap",
-    "ratio",
-    "register_metric",
-]
-
 Aggregate = Callable[[Float[np.ndarray, "r k"]], Float[np.ndarray, "r"]]
 
 # The 95 % interval lies between these quantiles of the resamples.

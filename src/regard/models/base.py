@@ -27,23 +27,6 @@ from regard.types import Bool, Float, Int, Tensor
 if TYPE_CHECKING:
     from regard.data.dataset import PreparedData
 
-__all__ = [
-    "PARTS_DIR",
-    "TIE_EMBEDDINGS_HELP",
-    "ForwardOutput",
-    "GenerationConstraints",
-    "Memories",
-    "OutputAttentions",
-    "Precision",
-    "Prediction",
-    "TokenScorer",
-    "TrainableSystem",
-    "TranslationModel",
-    "name_infeasible_sentence",
-    "parse_precision",
-    "shift_right",
-]
-
 PARTS_DIR = "pretrained"
 """The subdirectory of a model directory that contains the configurations of pre-trained parts."""
 TIE_EMBEDDINGS_HELP = (

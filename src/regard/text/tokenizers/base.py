@@ -26,22 +26,6 @@ from regard.text.files import write_atomic
 from regard.text.reading import read_bytes
 from regard.text.words import split_whitespace
 
-__all__ = [
-    "PLAIN_TEXT",
-    "STOPS",
-    "TOKENIZERS",
-    "TextFormat",
-    "TextFormatDetector",
-    "Tokenizer",
-    "TokenizerConfig",
-    "check_joint_tokenizers",
-    "create_tokenizers",
-    "detect_text_format",
-    "joint_option",
-    "learn_tokenizers",
-    "register_tokenizer",
-]
-
 STOPS = frozenset(".,。、؟،।॥۔")
 """Punctuation marks that never follow a space in plain text, in any script."""
 _MIN_LOWERCASE_WORDS = 100

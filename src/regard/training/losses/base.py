@@ -20,17 +20,6 @@ from regard.data.dataset import PreparedData
 from regard.models.base import ForwardOutput, TranslationModel
 from regard.types import Float, Int, Tensor
 
-__all__ = [
-    "LOSSES",
-    "LossConfig",
-    "LossTerm",
-    "TermBatch",
-    "join_rows",
-    "register_loss",
-    "resumable_loss_options",
-    "split_outcome",
-]
-
 
 @dataclass(frozen=True)
 class TermBatch:
