@@ -79,7 +79,7 @@ def test_saved_model_gives_equal_scores_and_damage_is_named(model, tmp_path) -> 
     path = tmp_path / "checker" / "checker.json"
     description = json.loads(path.read_text(encoding="utf-8"))
     for wrong, message in (
-        (description | {"format": 1}, "format 1, expected 5: train the model again"),
+        (description | {"format": 1}, "format 1, expected 6: train the model again"),
         ({}, r"checker\.json: not the description of a coverage model"),
     ):
         path.write_text(json.dumps(wrong), encoding="utf-8")

@@ -14,6 +14,7 @@ SENTENCES = [
     ("Then Peter sees a dog .", "Dann sieht Peter einen Hund ."),
     ("We have 200 dogs .", "Wir haben 200 Hunde ."),
     ("There is no dog here .", "Hier ist kein Hund ."),
+    ("No doubt Anna is here .", "Sicher ist Anna da ."),
     ("Then Mister Peter sees Anna .", "Dann sieht Herr Peter Anna ."),
 ]
 
@@ -42,6 +43,11 @@ def test_good_translations_lose_nothing(critical) -> None:
 def test_negations_are_words_that_negate_on_both_sides(critical) -> None:
     assert {"not", "no"} <= critical.negations[0] and {"nicht", "kein"} <= critical.negations[1]
     assert "dog" not in critical.negations[0] and "hund" not in critical.negations[1]
+
+
+def test_the_word_after_a_negation_shows_whether_good_translations_lose_it(critical) -> None:
+    assert not lost(critical, "There is no doubt .", "Das ist sicher .")
+    assert lost(critical, "There is no dog .", "Hier ist ein Hund .") == {("negation", "no")}
 
 
 def test_what_is_lost_or_altered_has_a_type(critical) -> None:

@@ -7,7 +7,7 @@ counterpart is an error, if a share r of all such words is mistranslated, and go
 
     p = r / (r + (1 - r) q).
 
-r = 0.05 for numbers and names and 0.1 for negations were chosen such that about 1 % of human translations at
+r = 0.05 for numbers and names and 0.12 for negations were chosen such that about 1 % of human translations at
 most reach a probability of 0.5 (newstest2020, English to German, Human-A and Human-B).
 """
 
@@ -39,8 +39,8 @@ COUNTED: tuple[CriticalError, ...] = "number", "name", "negation"
 """The errors that `CriticalWords` finds, by counts of good translations."""
 _SIDES: tuple[Side, Side] = "source", "target"
 NUM_CLASSES = 16
-_RATES: Mapping[CriticalError, float] = {"number": 0.05, "name": 0.05, "negation": 0.1}
-_SMOOTHING = 10.0  # occurrences that the class of a word counts for
+_RATES: Mapping[CriticalError, float] = {"number": 0.05, "name": 0.05, "negation": 0.12}
+_SMOOTHING = 10.0  # occurrences that the less specific share counts for
 _NEGATING = 0.5  # share of negated sentences on the other side from which a listed word negates
 _ALWAYS_NEGATING, _MIN_NEGATING = 0.75, 10  # the same, and the occurrences, of a word that is not listed
 _MAX_DIGITS = 4  # longer numbers are of the same class
@@ -66,6 +66,7 @@ class _Word(NamedTuple):
         error: The error if it has none.
         position: Its position in the sentence.
         word: The word by itself, if its own share of losses matters; None where only the class does.
+        context: The word and the next one (0 for a number), if their share of losses matters as well.
         class_number: Its class: of numbers with 1, 2, 3 and more digits, of a single negation and of several,
             and of names by the logarithm of their frequency and by whether the other language has the word.
         is_lost: Whether it has no counterpart.
@@ -76,6 +77,7 @@ class _Word(NamedTuple):
     word: str | None
     class_number: int
     is_lost: bool
+    context: str = ""
 
 
 @dataclass(frozen=True)
@@ -87,12 +89,15 @@ class CriticalWords:
         frequencies: The number of sentences with each word of both sides.
         losses: For each name and small number of both sides and each single negation of the source, how often
             it occurred and was lost.
+        contexts: The same for a single negation of the source and the next word: good translations lose it in
+            `no doubt`, but not in `no one`.
         classes: How often the words of each class of both sides occurred and were lost.
     """
 
     negations: tuple[frozenset[str], frozenset[str]]
     frequencies: tuple[Mapping[str, float], Mapping[str, float]]
     losses: tuple[Mapping[str, Sequence[float]], Mapping[str, Sequence[float]]]
+    contexts: Mapping[str, Sequence[float]]
     classes: Float[np.ndarray, "2 16 2"]
 
     @classmethod
@@ -101,7 +106,7 @@ class CriticalWords:
         # A class without examples counts as two occurrences.
         classes = np.broadcast_to([2.0, 1.0], (2, NUM_CLASSES, 2)).copy()
         classes[:, :_MAX_DIGITS, 1] = 2 * np.array(_NUMBER_LOSSES)
-        return cls((frozenset(), frozenset()), ({}, {}), ({}, {}), classes)
+        return cls((frozenset(), frozenset()), ({}, {}), ({}, {}), {}, classes)
 
     @classmethod
     def estimate(cls, pairs: Sequence[WordPair]) -> Self:
@@ -109,8 +114,9 @@ class CriticalWords:
         source, target = (Counter(word for pair in pairs for word in set(pair.folded[k])) for k in (0, 1))
         negations = _find_negations(pairs, (source, target))
         losses: tuple[dict[str, list[float]], dict[str, list[float]]] = {}, {}
+        contexts: dict[str, list[float]] = {}
         classes = cls.untrained().classes
-        model = cls(negations, (source, target), losses, classes)
+        model = cls(negations, (source, target), losses, contexts, classes)
         for pair in pairs:
             folded = pair.folded
             for side in (0, 1):
@@ -118,6 +124,8 @@ class CriticalWords:
                     counts = [classes[side, word.class_number]]
                     if word.word is not None:
                         counts.append(losses[side].setdefault(word.word, [0.0, 0.0]))
+                    if word.context:
+                        counts.append(contexts.setdefault(word.context, [0.0, 0.0]))
                     for each in counts:
                         each[0] += 1
                         each[1] += word.is_lost
@@ -136,8 +144,8 @@ class CriticalWords:
     def _probability(self, side: int, word: _Word) -> float:
         occurrences, losses = self.classes[side, word.class_number]
         share = float(losses / occurrences)
-        if counts := self.losses[side].get(word.word or ""):
-            occurrences, losses = counts
+        for counts in (self.losses[side].get(word.word or ""), self.contexts.get(word.context)):
+            occurrences, losses = counts or (0.0, 0.0)
             share = (losses + _SMOOTHING * share) / (occurrences + _SMOOTHING)
         rate = _RATES[word.error]
         return rate / (rate + (1 - rate) * share)
@@ -167,7 +175,10 @@ class CriticalWords:
         if negations and not side:
             num_other = sum(word in self.negations[1] for word in other_folded)
             if len(negations) == 1:
-                yield _Word("negation", negations[0], folded[negations[0]], _MAX_DIGITS, num_other == 0)
+                first = negations[0]
+                following = "".join(folded[first + 1 : first + 2])
+                context = f"{folded[first]} {'0' if _digits(following) else following}"
+                yield _Word("negation", first, folded[first], _MAX_DIGITS, num_other == 0, context)
             else:
                 is_lost = num_other < len(negations)
                 yield from (_Word("negation", k, None, _MAX_DIGITS + 1, is_lost) for k in negations)

@@ -4,7 +4,7 @@ The directory contains `checker.json`, `checker.safetensors` with its checksum, 
 of stems in the directories `words` and `stems`. No file is unpickled.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -40,7 +40,7 @@ from regard.text.reading import (
 
 _MODEL_FILE = "checker.json"
 _ARRAYS_FILE = "checker.safetensors"
-_FORMAT = 5
+_FORMAT = 6
 _SIDES = ("source", "target")
 _LINKS: Mapping[str, int | None] = {"words": None, "stems": STEM_LENGTH}
 _REGRESSIONS: Mapping[str, int] = {
@@ -61,6 +61,7 @@ class _Description:
     sha256: Checksums = option(help="Checksums of the other files.")
     doubled: tuple[str, ...] = option(help="Words that good translations double.")
     negations: tuple[tuple[str, ...], tuple[str, ...]] = option(help="Words of both sides that negate.")
+    contexts: dict[str, tuple[float, float]] = option(help="Occurrences and losses of negations in context.")
 
 
 def check_model_dir(directory: Path) -> None:
@@ -91,6 +92,7 @@ def save_coverage_model(model: ErrorModel, directory: Path | str) -> None:
                 "sha256": checksums,
                 "doubled": sorted(model.doubled),
                 "negations": list(map(sorted, model.critical.negations)),
+                "contexts": model.critical.contexts,
             }
             text = format_json(description, indent=2) + "\n"
             (temp_dir / _MODEL_FILE).write_text(text, encoding="utf-8")
@@ -121,7 +123,7 @@ def load_coverage_model(directory: Path | str) -> ErrorModel:
         words, stems = (_link_model(name, aligner, arrays) for name, aligner in aligners.items())
     except DataError as error:
         raise DataError(f"{directory / _ARRAYS_FILE}: {error}") from None
-    critical = _critical_words(description.negations, aligners["words"], arrays)
+    critical = _critical_words(description, aligners["words"], arrays)
     taggers = {}
     for error in TAGGED:
         parameters = _group(arrays, f"tagger.{error}")
@@ -211,7 +213,7 @@ def _array_forms(aligners: Mapping[str, WordAligner]) -> dict[str, ArrayForm]:
 
 
 def _critical_words(
-    negations: tuple[Sequence[str], Sequence[str]], aligner: WordAligner, arrays: Mapping[str, np.ndarray]
+    description: _Description, aligner: WordAligner, arrays: Mapping[str, np.ndarray]
 ) -> CriticalWords:
     """Return the numbers, names and negations of a model."""
     tables = [
@@ -221,9 +223,10 @@ def _critical_words(
     frequencies = [{word: counts[0] for word, counts in table.items()} for table in tables]
     losses = [{word: counts[1:] for word, counts in table.items() if counts[1]} for table in tables]
     return CriticalWords(
-        (frozenset(negations[0]), frozenset(negations[1])),
+        (frozenset(description.negations[0]), frozenset(description.negations[1])),
         (frequencies[0], frequencies[1]),
         (losses[0], losses[1]),
+        description.contexts,
         arrays["critical/classes"],
     )
 
