@@ -16,6 +16,7 @@ from regard.generation.beam import beam_search
 from regard.generation.config import GenerationConfig
 from regard.generation.forced import force_decode
 from regard.generation.hypothesis import HypothesisScorer
+from regard.generation.token_constraints import largest_values
 from regard.models.base import Prediction
 from regard.text.vocabulary import BOS, EOS, PAD, SINK, UNK
 
@@ -232,3 +233,15 @@ def test_half_precision_models_return_float32_scores(build, batch, sentences):
     for (hypothesis,) in beam_search(model, batch(sentences), config(beam_size=2)):
         assert hypothesis.attention[0].dtype == np.float32
         assert hypothesis.log_probability == pytest.approx(sum(hypothesis.token_log_probs))
+
+
+@pytest.mark.parametrize("k", [1, 10, 100])
+@pytest.mark.parametrize("levels", [3, 1 << 20])  # with many ties, and with almost none
+@pytest.mark.parametrize("rows", [0, 40])
+def test_largest_values_are_the_start_of_a_descending_sort(k: int, levels: int, rows: int) -> None:
+    logits = torch.randint(levels, (rows, 1003)).float()
+    logits[:, ::50] = -torch.inf
+    values, indices = largest_values(logits, k)
+    assert torch.equal(values, logits.sort(dim=1, descending=True).values[:, :k])
+    assert torch.equal(logits.gather(1, indices), values)
+    assert all(len(set(row)) == k for row in indices.tolist())
