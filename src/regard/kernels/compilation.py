@@ -41,7 +41,7 @@ class _FileCache(FunctionCache):
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return the compiled code, or None before it is compiled."""
-        # The method of the base class imports what the compiler needs, which takes longer than loading.
+        # The method of the base class imports the modules of the compiler, which takes longer than loading.
         rtsys.initialize(target_context)
         with self._guard_against_spurious_io_errors():
             code = self._load_overload(sig, target_context)
