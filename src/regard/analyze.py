@@ -75,7 +75,9 @@ def errors(
     threads = settings.get("num_threads")
     if aligner is None and train_missing and (companions := Companions.of(models.values(), threads or 0)):
         aligner = companions.aligner()
-    linker = None if aligner is None else Linker.load(_word_aligner(aligner), lowercase, threads)
+    if isinstance(aligner, Aligner):
+        aligner = aligner.model
+    linker = None if aligner is None else Linker.load(aligner, lowercase, threads)
     with lock_models(models.values()):
         (system,) = _load(models, text, settings)
         return analyze_errors(system, text, linker, lowercase, progress)
@@ -176,8 +178,8 @@ def length(
     named_systems = name_models(systems, names)
     text = parallel_text(sources, references)
     options = options or LengthOptions()
-    if options.aligner is not None:
-        options = replace(options, aligner=_word_aligner(options.aligner))
+    if isinstance(options.aligner, Aligner):
+        options = replace(options, aligner=options.aligner.model)
     with lock_models(named_systems.values()):
         loaded = _load(named_systems, text, settings)
         return analyze_length(loaded, text, options, settings.get("num_threads"), progress)
@@ -189,8 +191,3 @@ def _load(
     """Load all systems when the first one is needed, and yield them in the given order."""
     systems = {system.name: system for system in load_systems(given, settings, len(text), text.source_name)}
     yield from (systems[name] for name in given)
-
-
-def _word_aligner(given: Any) -> WordAligner | Path | str:
-    """Return a word aligner or its directory."""
-    return given.model if isinstance(given, Aligner) else given

@@ -163,7 +163,7 @@ class WordAligner:
             DataError: if the directory cannot be written, or contains something other than an aligner.
         """
         directory = Path(directory)
-        self.check_output_dir(directory)
+        check_replaceable(directory, ALIGNER_FILE, "an aligner")
         try:
             with atomic_directory(directory) as temp_dir:
                 for name, words in zip(("source", "target"), self.words, strict=True):
@@ -187,15 +187,6 @@ class WordAligner:
         except (OSError, SafetensorError) as error:
             reason = getattr(error, "strerror", None) or error
             raise DataError(f"{directory}: cannot be written: {reason}") from None
-
-    @staticmethod
-    def check_output_dir(directory: Path) -> None:
-        """Check, before training, that an aligner may be saved to a directory.
-
-        Raises:
-            DataError: if the directory contains something other than an aligner.
-        """
-        check_replaceable(directory, ALIGNER_FILE, "an aligner")
 
     @classmethod
     def load(cls, directory: Path | str) -> "WordAligner":

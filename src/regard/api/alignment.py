@@ -22,13 +22,14 @@ from regard.alignment import (
 from regard.alignment.base import ALIGNERS, DEFAULT_ALIGNER, default_config
 from regard.alignment.pointer_actions import write_action_tables
 from regard.alignment.symmetrize import METHODS, Method
-from regard.alignment.word_aligner import DIRECTIONS
+from regard.alignment.word_aligner import ALIGNER_FILE, DIRECTIONS
 from regard.api.arguments import NamedText, TextSource, corpus_files, read_parallel
 from regard.config import apply_overrides, from_dict
 from regard.config.results import Result, SequenceResult
 from regard.errors import UsageError
 from regard.text.compression import remove_suffix
 from regard.text.corpus import CorpusConfig
+from regard.text.files import check_replaceable
 from regard.text.formats.base import FileOptions
 from regard.text.paths import check_outputs
 from regard.text.words import split_whitespace
@@ -319,7 +320,7 @@ def align_files(
     config = aligner_config(model or DEFAULT_ALIGNER, apply_overrides({}, overrides), "--set")
     # Check the target directory before training, which may take hours.
     if save_aligner is not None:
-        WordAligner.check_output_dir(Path(save_aligner))
+        check_replaceable(Path(save_aligner), ALIGNER_FILE, "an aligner")
     trained = None if aligner is None else Aligner.load(aligner)
     # An aligner that was trained on lowercased text has only lowercased words in its vocabulary.
     lowercase = lowercase or (trained is not None and trained.model.lowercase)

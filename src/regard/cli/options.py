@@ -1,7 +1,7 @@
 """Options that several commands share, each declared once."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -9,43 +9,33 @@ from regard.cli.command import Writes
 
 _PANEL = "Output"
 
+
+def _path(*names: str, help: str) -> Any:
+    return typer.Option(*names, help=help, show_default=False, rich_help_panel=_PANEL)
+
+
 OutputOption = Annotated[
     Path | None,
-    typer.Option(
+    _path(
         "--output",
         "-o",
         help="Output file, compressed if its name ends in .gz, .bz2, .xz or .zst. Default: standard output.",
-        show_default=False,
-        rich_help_panel=_PANEL,
     ),
     Writes.FILE,
 ]
 JsonOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--json",
-        help="Also write the results to this JSON file.",
-        show_default=False,
-        rich_help_panel=_PANEL,
-    ),
-    Writes.FILE,
+    Path | None, _path("--json", help="Also write the results to this JSON file."), Writes.FILE
 ]
 FiguresDirOption = Annotated[
     Path | None,
-    typer.Option(
-        help="Directory for the figures (SVG). It is created if it does not exist. Default: no figures.",
-        show_default=False,
-        rich_help_panel=_PANEL,
-    ),
+    _path(help="Directory for the figures (SVG). It is created if it does not exist. Default: no figures."),
     Writes.INTO,
 ]
 LinksOutputOption = Annotated[
     Path | None,
-    typer.Option(
+    _path(
         help="Output file for the word links of each line (0-0 1-2), derived from attention. In translation, "
         "- appends them to the translations.",
-        show_default=False,
-        rich_help_panel=_PANEL,
     ),
     Writes.FILE,
 ]
@@ -61,11 +51,5 @@ NumSentencesOption = Annotated[
     ),
 ]
 SentenceScoresOption = Annotated[
-    Path | None,
-    typer.Option(
-        help="Output file for the scores of each sentence, tab-separated.",
-        show_default=False,
-        rich_help_panel=_PANEL,
-    ),
-    Writes.FILE,
+    Path | None, _path(help="Output file for the scores of each sentence, tab-separated."), Writes.FILE
 ]
