@@ -10,7 +10,7 @@ from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import count, tee
+from itertools import count, repeat, tee
 from typing import NamedTuple
 
 import numpy as np
@@ -48,8 +48,7 @@ class WordList:
 
     def numbers(self, tokens: Sequence[str]) -> list[int]:
         """Return the number of each token, `UNKNOWN` if it has none."""
-        index = self._index
-        return [index.get(token, UNKNOWN) for token in tokens]
+        return list(map(self._index.get, tokens, repeat(UNKNOWN)))
 
 
 @dataclass(frozen=True, eq=False)

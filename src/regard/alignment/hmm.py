@@ -331,7 +331,7 @@ def expect_paths(first_row, last_row, layout, learned, posteriors, null_posterio
             sums[1] += out[j]
             # The jumps from the position before the sentence, column m.
             from_none = np.float32(1) if j == 0 else after[j - 1, m]
-            for i in range(m):
+            for i in range(m if with_sums else 0):
                 at = 2 + NUM_JUMPS + MAX_HMM_JUMP + min(MAX_HMM_JUMP, i + 1)
                 sums[at] += from_none * (first[i] * wanted[i])
             if j > 0 and with_sums:
@@ -340,7 +340,7 @@ def expect_paths(first_row, last_row, layout, learned, posteriors, null_posterio
                     for i in range(m):
                         pairs[origin, i] += weight * wanted[i]
             _step_back(m, null * null_emitted[j] / scales[j], first, wanted, back, ahead, store)
-        for origin in range(m):
+        for origin in range(m if with_sums else 0):
             for i in range(m):
                 jump = max(-MAX_HMM_JUMP, min(MAX_HMM_JUMP, i - origin))
                 sums[2 + MAX_HMM_JUMP + jump] += pairs[origin, i] * moves[origin, i]

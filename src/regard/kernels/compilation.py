@@ -16,7 +16,7 @@ from typing import Any
 import numba
 import numpy as np
 from numba.core.caching import FunctionCache
-from numba.core.runtime import rtsys
+from numba.core.runtime.nrt import rtsys
 
 _log = logging.getLogger(__name__)
 

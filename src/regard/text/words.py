@@ -56,13 +56,8 @@ def split_line(line: str) -> tuple[str, ...]:
 
 def word_spans(line: str) -> list[tuple[int, int]]:
     """Return for each word of `split_line` its first character and the one after its last."""
-    spans, end = [], 0
-    for word in split_line(line):
-        # No word starts within what separates two words.
-        start = line.index(word, end)
-        end = start + len(word)
-        spans.append((start, end))
-    return spans
+    pattern = _LATIN_WORD if _LATIN.fullmatch(line) else _WORD
+    return [match.span() for match in pattern.finditer(line)]
 
 
 def is_word(token: str) -> bool:

@@ -27,6 +27,7 @@ __all__ = [
     "CoverageError",
     "CriticalError",
     "Detector",
+    "FoldedPair",
     "Mismatch",
     "PairScores",
     "SentenceError",
@@ -58,6 +59,9 @@ SentenceError = Literal[
 """The kinds of errors of a sentence: also a translation that is unrelated to the source."""
 Side = Literal["source", "target"]
 
+FoldedPair = tuple[tuple[str, ...], tuple[str, ...]]
+"""The words of both sides without differences of case and encoding."""
+
 _BLOCK_CELLS = 200_000  # pairs of a source and a target word
 
 
@@ -74,7 +78,7 @@ class WordPair:
     target: tuple[str, ...]
 
     @property
-    def folded(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    def folded(self) -> FoldedPair:
         """The words of both sides without differences of case and encoding, which alignment ignores."""
         return tuple(map(fold_word, self.source)), tuple(map(fold_word, self.target))
 

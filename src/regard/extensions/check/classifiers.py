@@ -7,10 +7,11 @@ trains it, and only this needs PyTorch; NumPy suffices to apply it.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from regard.text.array_files import MAX_COUNT, ArrayForm
 
@@ -18,7 +19,6 @@ _HIDDEN = (96, 64)
 _SENTENCE_HIDDEN = 48
 _KERNEL_WIDTH = 5  # words that a convolution reads
 _DILATIONS = {"near": 1, "far": 2}
-_REACH = 4  # words to each side that the wider convolution reads
 _LENGTH_NOISE = 4.0  # words by which the lengths of the sentences of a batch may differ through shuffling
 _MAX_LOGIT = 30.0
 _MIN_SCALE = 1e-6  # added to the standard deviation of a feature, which may be constant
@@ -28,7 +28,7 @@ _MAX_FEATURE = 8.0  # standard deviations, so that text of another domain does n
 _DROPOUT = 0.1
 _EPOCHS = 4, 6  # minimum and maximum
 _MIN_BATCHES = 750  # in all epochs; with fewer batches per epoch, there are more epochs, up to the maximum
-_TRAINING_BATCH_SIZE = 64  # sentences
+_BATCH_SIZE = 64  # sentences
 _LEARNING_RATE = 2e-3
 _WEIGHT_DECAY = 1e-3
 _MAX_GRADIENT = 1.0
@@ -74,59 +74,71 @@ class ErrorTagger:
         self, features: Float[np.ndarray, "N F"], offsets: Int[np.ndarray, "P+1"]
     ) -> tuple[Float[np.ndarray, "N"], Float[np.ndarray, "P"]]:
         """Return the log-odds of an error of each word and of each sentence; without words, the lowest."""
-        sentences = np.full(len(offsets) - 1, -_MAX_LOGIT)
-        filled = np.flatnonzero(np.diff(offsets))
-        if not len(filled):
-            return np.zeros(0), sentences
-        inputs = features - self.center.astype(np.float32)
-        inputs /= self.scale.astype(np.float32)
-        np.clip(inputs, -_MAX_FEATURE, _MAX_FEATURE, out=inputs)
-        words, sentences[filled] = self._forward(inputs, offsets[filled], np.diff(offsets)[filled])
-        # In float32, probabilities near 1 would be 1.
-        words = words.astype(np.float64)
+        words, sentences = np.zeros(len(features)), np.full(len(offsets) - 1, -_MAX_LOGIT)
+        center, scale = self.center.astype(np.float32), self.scale.astype(np.float32)
+        # Sentences of similar lengths, few enough for the cache of a processor.
+        for rows in _sentence_batches(offsets, _BATCH_SIZE):
+            index, mask = _sentence_cells(offsets, rows)
+            inputs = features[index] - center
+            inputs /= scale
+            np.clip(inputs, -_MAX_FEATURE, _MAX_FEATURE, out=inputs)
+            logits, sentences[rows] = self._forward(inputs, mask)
+            words[index[mask]] = logits[mask]
         return np.clip(words, -_MAX_LOGIT, _MAX_LOGIT), np.clip(sentences, -_MAX_LOGIT, _MAX_LOGIT)
 
     def _forward(
-        self, features: Float[np.ndarray, "N F"], starts: Int[np.ndarray, "P"], lengths: Int[np.ndarray, "P"]
-    ) -> tuple[Float[np.ndarray, "N"], Float[np.ndarray, "P"]]:
-        """Return the log-odds of words and of sentences, none of which is empty."""
-        hidden = np.empty((len(features), 2 * _HIDDEN[1]), np.float32)
-        words = np.maximum(self._linear("words.3", np.maximum(self._linear("words.0", features), 0)), 0)
-        # Zeros between the sentences, which convolutions read beyond a sentence.
-        places = np.arange(len(words)) + _REACH * np.repeat(np.arange(1, len(lengths) + 1), lengths)
-        padded = np.zeros((len(words) + _REACH * (len(lengths) + 1), words.shape[1]), np.float32)
-        padded[places] = words
-        padded[places] = np.maximum(self._convolve("near", padded)[places - _REACH], 0)
-        hidden[:, : _HIDDEN[1]] = words
-        hidden[:, _HIDDEN[1] :] = np.maximum(self._convolve("far", padded)[places - _REACH], 0)
-        logits = self._linear("word_output", hidden)[:, 0]
-        probability = 1 / (1 + np.exp(-logits))
-        highest = np.maximum.reduceat(logits, starts)
-        weights = np.exp(logits - np.repeat(highest, lengths))
-        weights /= np.repeat(np.add.reduceat(weights, starts), lengths)
-        size = lengths.astype(np.float32)
-        weights = np.stack([weights, np.repeat(1 / size, lengths)])
-        # Much faster than `reduceat` of all columns.
-        ends = (starts + lengths).tolist()
-        means = [(weights[:, i:j] @ hidden[i:j]).ravel() for i, j in zip(starts.tolist(), ends, strict=True)]
-        correct = np.log1p(-np.minimum(probability, 1 - 1e-6))
-        totals = [np.add.reduceat(values, starts) for values in (probability, correct)]
-        summary = [np.stack(means), np.stack([highest, *totals, np.log(size)], axis=1)]
-        outputs = np.maximum(self._linear("sentence_output.0", np.concatenate(summary, axis=-1)), 0)
-        return logits, self._linear("sentence_output.3", outputs)[:, 0]
+        self, features: Float[np.ndarray, "B T F"], mask: Bool[np.ndarray, "B T"]
+    ) -> tuple[Float[np.ndarray, "B T"], Float[np.ndarray, "B"]]:
+        """Return the log-odds of words, -inf where there is none, and of sentences, as `build_network`."""
+        inside, length = mask[..., None], mask.sum(axis=1, dtype=np.float32, keepdims=True)
+        words = self._linear("words.3", self._linear("words.0", features))
+        runs = self._convolve("far", self._convolve("near", words * inside) * inside)
+        hidden = np.concatenate([words, runs], axis=-1)
+        logits = self._linear("word_output", hidden, is_output=True)[..., 0]
+        logits[~mask] = -np.inf
+        highest, probability = logits.max(axis=1, keepdims=True), 1 / (1 + np.exp(-logits))
+        weights = np.exp(logits - highest)
+        weights /= weights.sum(axis=1, keepdims=True)
+        means = np.stack([weights, mask / length], axis=1) @ hidden
+        summary = [
+            means.reshape(len(mask), -1),
+            highest,
+            probability.sum(axis=1, keepdims=True),
+            np.log1p(-np.minimum(probability, 1 - 1e-6)).sum(axis=1, keepdims=True),
+            np.log(length),
+        ]
+        outputs = self._linear("sentence_output.0", np.concatenate(summary, axis=-1))
+        return logits, self._linear("sentence_output.3", outputs, is_output=True)[:, 0]
 
-    def _linear(self, name: str, inputs: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "N H"]:
-        return inputs @ self.parameters[f"{name}.weight"].T + self.parameters[f"{name}.bias"]
+    def _linear(
+        self, name: str, inputs: Float[np.ndarray, "... D"], is_output: bool = False
+    ) -> Float[np.ndarray, "... H"]:
+        """Return a linear layer, with ReLU if it is none of the outputs."""
+        weight = self._weights[name]
+        # One matrix multiplication: NumPy computes one per sentence for three axes.
+        outputs = inputs.reshape(-1, len(weight)) @ weight
+        outputs += self.parameters[f"{name}.bias"]
+        if not is_output:
+            np.maximum(outputs, 0, out=outputs)
+        return outputs.reshape(*inputs.shape[:-1], -1)
 
-    def _convolve(self, name: str, padded: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "M D"]:
-        """Return the convolution at all places but the first and the last `_REACH` ones."""
-        step, size = _DILATIONS[name], len(padded) - 2 * _REACH
-        first = _REACH - step * (_KERNEL_WIDTH // 2)
-        result = np.tile(self.parameters[f"{name}.bias"], (size, 1))
-        for place in range(_KERNEL_WIDTH):
-            start = first + step * place
-            result += padded[start : start + size] @ self.parameters[f"{name}.weight"][:, :, place].T
-        return result
+    def _convolve(self, name: str, inputs: Float[np.ndarray, "B T D"]) -> Float[np.ndarray, "B T D"]:
+        """Return a convolution with ReLU, as a linear layer of the words around each one."""
+        step, length = _DILATIONS[name], inputs.shape[1]
+        reach = step * (_KERNEL_WIDTH // 2)
+        padded = np.pad(inputs, ((0, 0), (reach, reach), (0, 0)))
+        around = [padded[:, step * place : step * place + length] for place in range(_KERNEL_WIDTH)]
+        return self._linear(name, np.concatenate(around, axis=-1))
+
+    @cached_property
+    def _weights(self) -> dict[str, Float[np.ndarray, "D H"]]:
+        """The weights of linear layers; of a convolution, those of all words that it reads."""
+        return {
+            # From [H, D] or [H, D, width] to [D, H] or [width D, H].
+            name.removesuffix(".weight"): np.ascontiguousarray(values.T.reshape(-1, len(values)))
+            for name, values in self.parameters.items()
+            if name.endswith(".weight")
+        }
 
     @staticmethod
     def array_forms(num_features: int) -> dict[str, ArrayForm]:
@@ -193,11 +205,11 @@ def fit_tagger(
         torch.manual_seed(seed)
         network = build_network(features.shape[1])
         optimizer = torch.optim.AdamW(network.parameters(), _LEARNING_RATE, weight_decay=_WEIGHT_DECAY)
-        size = max(1, sum(1 for _ in _sentence_batches(offsets, _TRAINING_BATCH_SIZE)))
+        size = max(1, sum(1 for _ in _sentence_batches(offsets, _BATCH_SIZE)))
         epochs = min(max(_EPOCHS[0], -(-_MIN_BATCHES // size)), _EPOCHS[1])
         schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, _LEARNING_RATE, total_steps=epochs * size)
         for _ in range(epochs):
-            for rows in _sentence_batches(offsets, _TRAINING_BATCH_SIZE, generator):
+            for rows in _sentence_batches(offsets, _BATCH_SIZE, generator):
                 index, mask = map(torch.from_numpy, _sentence_cells(offsets, rows))
                 # Batch by batch, because a table of all takes much memory.
                 batch = ((inputs[index].float() - shift) * factor).clamp_(-_MAX_FEATURE, _MAX_FEATURE)

@@ -16,13 +16,14 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple, Self
 
 import numpy as np
 from jaxtyping import Float
 
-from regard.extensions.check.base import CriticalError, Mismatch, SentenceError, Side, WordPair
-from regard.extensions.check.surface import prefix_similarity
+from regard.extensions.check.base import CriticalError, FoldedPair, Mismatch, SentenceError, Side, WordPair
+from regard.extensions.check.surface import MIN_PREFIX, prefix_similarity
 from regard.text.words import is_alphabetic
 
 NEGATIONS = frozenset(
@@ -56,6 +57,7 @@ _MARKUP = re.compile(
     r"|%(?:\(\w+\)|\d+\$)?[sdif](?!\w)",
     re.ASCII,
 )
+_MARKUP_SIGN = re.compile("[:@<{%]")  # in all markup
 _MARKUP_PROBABILITY = 0.9
 
 
@@ -131,9 +133,14 @@ class CriticalWords:
                         each[1] += word.is_lost
         return model
 
-    def mismatches(self, pair: WordPair) -> tuple[Mismatch, ...]:
-        """Return the words of a pair without a counterpart, with the probability of an error."""
-        folded = pair.folded
+    def mismatches(self, pair: WordPair, folded: FoldedPair | None = None) -> tuple[Mismatch, ...]:
+        """Return the words of a pair without a counterpart, with the probability of an error.
+
+        Args:
+            pair: The pair.
+            folded: `pair.folded`, if it is known.
+        """
+        folded = folded or pair.folded
         return tuple(
             Mismatch(word.error, name, word.position, word.position + 1, self._probability(side, word))
             for side, name in enumerate(_SIDES)
@@ -142,13 +149,17 @@ class CriticalWords:
         )
 
     def _probability(self, side: int, word: _Word) -> float:
-        occurrences, losses = self.classes[side, word.class_number]
-        share = float(losses / occurrences)
+        share = self._shares[side][word.class_number]
         for counts in (self.losses[side].get(word.word or ""), self.contexts.get(word.context)):
             occurrences, losses = counts or (0.0, 0.0)
             share = (losses + _SMOOTHING * share) / (occurrences + _SMOOTHING)
         rate = _RATES[word.error]
         return rate / (rate + (1 - rate) * share)
+
+    @cached_property
+    def _shares(self) -> list[list[float]]:
+        """The share of the words of each class of both sides that are lost."""
+        return (self.classes[..., 1] / self.classes[..., 0]).tolist()
 
     def _words(
         self, pair: WordPair, both: Sequence[Sequence[str]], side: int, is_counted: bool = False
@@ -182,6 +193,7 @@ class CriticalWords:
             else:
                 is_lost = num_other < len(negations)
                 yield from (_Word("negation", k, None, _MAX_DIGITS + 1, is_lost) for k in negations)
+        beginnings = {word[:MIN_PREFIX] for word in other_folded}
         for k, word in enumerate(words):
             if not (k and word[0].isupper() and words[k - 1] not in _SENTENCE_MARKS and is_alphabetic(word)):
                 continue
@@ -191,7 +203,9 @@ class CriticalWords:
             frequency = int(self.frequencies[side].get(name, 0)) - is_counted
             is_in_other = self.frequencies[1 - side].get(name, 0) > (is_counted and is_copied)
             class_number = _NAMES + 2 * min(frequency.bit_length(), _MAX_FREQUENCY) + is_in_other
-            is_lost = not is_copied and prefix_similarity(name, other_folded) < _MIN_SIMILARITY
+            is_lost = not is_copied and (
+                name[:MIN_PREFIX] not in beginnings or prefix_similarity(name, other_folded) < _MIN_SIMILARITY
+            )
             yield _Word("name", k, name, class_number, is_lost)
 
 
@@ -254,15 +268,18 @@ def largest_probabilities(
     mismatches: Sequence[Mismatch], errors: Sequence[CriticalError]
 ) -> dict[SentenceError, float]:
     """Return the largest probability of each error, 0 without a mismatch."""
-    return {
-        error: max((each.probability for each in mismatches if each.error == error), default=0.0)
-        for error in errors
-    }
+    largest: dict[SentenceError, float] = dict.fromkeys(errors, 0.0)
+    for each in mismatches:
+        if each.probability > largest.get(each.error, 1.0):
+            largest[each.error] = each.probability
+    return largest
 
 
 def markup_mismatches(source: str, translation: str) -> Iterator[Mismatch]:
     """Yield the addresses, placeholders and tags of a text that the other one does not have as often."""
     texts = source, translation
+    if not any(map(_MARKUP_SIGN.search, texts)):
+        return
     counts = [Counter(_MARKUP.findall(text)) for text in texts]
     if counts[0] == counts[1]:
         return

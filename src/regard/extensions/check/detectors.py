@@ -212,7 +212,7 @@ def find_note(pair: WordPair, model: "ErrorModel | None" = None) -> Note | None:
 
 def _is_copy(pair: WordPair, folded: tuple[tuple[str, ...], tuple[str, ...]]) -> bool:
     least, there = _COPIED * max(len(pair.source), len(pair.target)), set(folded[1])
-    if sum(word in there for word in folded[0]) < least:
+    if sum(map(there.__contains__, folded[0])) < least:
         return False
     # Titles and lists of names are translated by copying them, and consist of capitalized words.
     source, target = (Counter(map(normalize_word, side)) for side in (pair.source, pair.target))

@@ -167,13 +167,16 @@ def _moments(
     return mean, (summed((values - mean[groups]) ** 2) + weight * prior[1]) / count
 
 
-def _copied(table: TextPosteriors, side: int) -> Float[np.ndarray, "N"]:
+def _copied(
+    table: TextPosteriors, side: int, statistics: Float[np.ndarray, "N 15"]
+) -> Float[np.ndarray, "N"]:
     """Return for each word of a side its similarity to a word of the other side, from 0 to 1."""
     words = table.words
     own, other = words.numbers[side], words.numbers[1 - side]
-    copied = (np.isin(words.keys(side), words.keys(1 - side)) & words.is_word[own]).astype(np.float32)
+    copied = statistics[:, NUM_LINK_STATISTICS + 1] * words.is_word[own]
     # Only unknown words are compared by their beginning: for the others, the aligner has evidence.
-    places = np.flatnonzero((table.numbers[side] == UNKNOWN) & (copied == 0) & words.is_word[own])
+    is_compared = (table.numbers[side] == UNKNOWN) & (copied == 0) & words.is_word[own]
+    places = np.flatnonzero(is_compared & (statistics[:, NUM_LINK_STATISTICS + 2] > 0))
     rows = np.searchsorted(words.offsets[side], places, side="right") - 1
     for place, row in zip(places.tolist(), rows.tolist(), strict=True):
         others = other[words.offsets[1 - side][row] : words.offsets[1 - side][row + 1]]
@@ -267,15 +270,15 @@ class LinkModel:
 def _collect(table: TextPosteriors, counts: LinkCounts) -> Evidence:
     """Return the evidence about both sides of a table."""
     words, numbers = table.words, table.numbers
-    statistics = [np.zeros((len(side), NUM_LINK_STATISTICS + 1), np.float32) for side in numbers]
+    statistics = [np.zeros((len(side), NUM_LINK_STATISTICS + 3), np.float32) for side in numbers]
     arrays = *words.offsets, *numbers, table.cells, table.forward, table.backward
-    collect_statistics(
-        arrays, (counts.rows, counts.keys, counts.counts, *counts.occurrences), LINK_THRESHOLD, *statistics
-    )
+    beginnings = words.beginnings[words.numbers[0]], words.beginnings[words.numbers[1]]
+    link_counts = counts.rows, counts.keys, counts.counts, *counts.occurrences
+    collect_statistics(arrays, (words.numbers, beginnings), link_counts, LINK_THRESHOLD, *statistics)
     unlinked = [side[:, STATISTICS.index("other")].copy() for side in statistics]
     sides = []
     for side, other in ((0, 1), (1, 0)):
-        copied = _copied(table, side)
+        copied = _copied(table, side, statistics[side])
         statistics[side][:, 0] *= 1 - copied
         sides.append(
             SideEvidence(

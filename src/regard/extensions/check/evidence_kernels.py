@@ -15,20 +15,24 @@ _MIN_UNLINKED = 1e-6
 
 
 @njit(nogil=True, cache=True)
-def collect_statistics(table, counts, minimum, source, target):
+def collect_statistics(table, forms, counts, minimum, source, target):
     """Write the statistics of all words of a text, see `regard.extensions.check.evidence.STATISTICS`.
 
     Args:
         table: Arrays of the text: its offsets and numbers of both sides, `cells`, `forward` and `backward`,
             see `TextPosteriors`.
+        forms: The numbers of the forms of the words of both sides, and those of their beginnings, which are
+            alike on both sides.
         counts: Arrays of the training text: `rows`, `keys`, `counts` and the occurrences of both sides, see
             `LinkCounts`.
         minimum: Minimum geometric mean of both directions of a probable link.
-        source: The statistics of the source words, float32 [N, 13]. The last column is the position of the
-            best link of a word in the other sentence, or -1.
-        target: Those of the target words, [M, 13].
+        source: The statistics of the source words, float32 [N, 15]. The last columns are the position of the
+            best link of a word in the other sentence, or -1, and whether the other sentence has the same word
+            and one with the same beginning.
+        target: Those of the target words, [M, 15].
     """
     source_offsets, target_offsets, source_numbers, target_numbers, cells, forward, backward = table
+    (source_forms, target_forms), (source_beginnings, target_beginnings) = forms
     rows, keys, link_counts, source_counts, target_counts = counts
     size = len(target_counts)
     for pair in range(len(cells) - 1):
@@ -45,6 +49,10 @@ def collect_statistics(table, counts, minimum, source, target):
                     if entry >= 0:
                         linked[place] = link_counts[entry]
                 place += 1
+                if source_forms[i] == target_forms[j]:
+                    source[i, 13] = target[j, 13] = 1
+                if source_beginnings[i] == target_beginnings[j]:
+                    source[i, 14] = target[j, 14] = 1
         links = forward[cells[pair] : cells[pair + 1]], backward[cells[pair] : cells[pair + 1]]
         columns = last - first
         sides = source_numbers[start:end], target_numbers[first:last]
@@ -75,7 +83,7 @@ def side_statistics(toward, away, linked, numbers, occurrences, strides, minimum
         occurrences: How often each word of this side and of the other one occurs in the training text.
         strides: Distance of two words of this side, and of the other one, among the cells.
         minimum: As in `collect_statistics`.
-        statistics: The statistics, [N, 13].
+        statistics: The statistics, [N, 15].
     """
     step, other_step = strides
     size = len(numbers[1])

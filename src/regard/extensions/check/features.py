@@ -47,7 +47,7 @@ def word_features(
     tables = [evidence.statistics, difference, scores, mean[:, around], deviation[:, around]]
     tables.append(np.stack([evidence.known, evidence.copied, evidence.word, evidence.frequency], axis=1))
     context = np.concatenate([scores[:, around], evidence.column("mutual")[:, None]], axis=1)
-    tables += [_shifted(context, evidence.offsets, step) for step in _CONTEXT]
+    tables.append(_neighbors(context, sentence))
     tables.append(_order_features(evidence))
     total = np.cumsum(scores[:, around], axis=0, dtype=np.float64)
     total = np.concatenate([np.zeros((1, len(around))), total])
@@ -144,16 +144,14 @@ def _nearest(
     return np.where(inside, before, start - 1), np.where(inside, positions[np.maximum(before, 0)], -1.0)
 
 
-def _shifted(
-    values: Float[np.ndarray, "N F"], offsets: Int[np.ndarray, "P+1"], step: int
-) -> Float[np.ndarray, "N F"]:
-    """Return the values of the word `step` positions to the right, 0 beyond the sentence."""
-    # A neighbor in the flat array may belong to another sentence, and counts as absent.
-    sentence = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-    index = np.arange(len(values)) + step
-    inside = (index >= 0) & (index < len(values))
-    index = np.clip(index, 0, len(values) - 1)
-    return np.where((inside & (sentence[index] == sentence))[:, None], values[index], 0.0)
+def _neighbors(
+    values: Float[np.ndarray, "N F"], sentence: Int[np.ndarray, "N"]
+) -> Float[np.ndarray, "N 6*F"]:
+    """Return the values of the words at the distances `_CONTEXT` of each word, 0 beyond its sentence."""
+    index = np.clip(np.arange(len(values))[:, None] + _CONTEXT, -1, len(values))
+    # A neighbor in the flat array may belong to another sentence, and counts as absent, as the last row.
+    index[np.append(sentence, -1)[index] != sentence[:, None]] = -1
+    return np.append(values, np.zeros_like(values[:1]), axis=0)[index].reshape(len(values), -1)
 
 
 def sentence_features(
@@ -232,7 +230,7 @@ def repetition_features(
     features[:, 7:] = target.statistics[:, 1:4]
     offsets = table.words.offsets[1]
     # Only these sentences need further features.
-    for row in np.flatnonzero(table.words.num_repeated(1) * np.diff(table.words.offsets[0])).tolist():
+    for row in np.flatnonzero(table.words.num_repeated * np.diff(table.words.offsets[0])).tolist():
         source, words = table.words.folded[row]
         forward = table.forward[table.cells[row] : table.cells[row + 1]].reshape(len(source), len(words))
         features[offsets[row] : offsets[row + 1], :7] = _repetitions(source, words, forward, doubled)
@@ -245,8 +243,10 @@ def _repetitions(
     """Return the features of the target words of one sentence without those of links to nothing."""
     table = np.zeros((len(words), 7))
     sizes: list[tuple[float, int]] = []
+    before: set[str] = set()
     for t, word in enumerate(words):
-        if word not in words[:t]:
+        if word not in before:
+            before.add(word)
             continue
         # A translation may repeat what translates a word that the source repeats, but not directly after it.
         if word not in words[t - 1 : t] + words[t + 1 : t + 2]:
@@ -300,7 +300,7 @@ def repetition_sentence_features(
         return pair_features
     starts = offsets[:-1][filled]
     probability = 1 / (1 + np.exp(-words))
-    repeated = text.num_repeated(1)
+    repeated = text.num_repeated
     counts = np.zeros((len(lengths), 2))
     for row in np.flatnonzero(repeated).tolist():
         source, target = text.folded[row]

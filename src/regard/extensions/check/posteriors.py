@@ -16,8 +16,8 @@ from jaxtyping import Bool, Float, Int
 
 from regard.alignment import Corpus, WordAligner
 from regard.alignment.corpus import UNKNOWN, Text, WordList
-from regard.extensions.check.base import WordPair
-from regard.extensions.check.surface import num_characters
+from regard.extensions.check.base import FoldedPair, WordPair
+from regard.extensions.check.surface import MIN_PREFIX, num_characters
 from regard.text.links import Links
 from regard.text.words import fold_word, is_alphabetic, is_word
 
@@ -47,7 +47,7 @@ class TextWords:
     """
 
     pairs: Sequence[WordPair]
-    folded: Sequence[tuple[tuple[str, ...], tuple[str, ...]]]
+    folded: Sequence[FoldedPair]
     forms: tuple[str, ...]
     numbers: tuple[Int[np.ndarray, "N"], Int[np.ndarray, "M"]]
     offsets: tuple[Int[np.ndarray, "P+1"], Int[np.ndarray, "P+1"]]
@@ -82,19 +82,24 @@ class TextWords:
         return np.array(list(map(len, self.forms)), dtype=np.float32)
 
     @cached_property
+    def beginnings(self) -> Int[np.ndarray, "V"]:
+        """A number for the first characters of each form, which similar words share."""
+        index: dict[str, int] = {}
+        numbers = [index.setdefault(form[:MIN_PREFIX], len(index)) for form in self.forms]
+        return np.array(numbers, dtype=np.int64)
+
+    @cached_property
     def lengths(self) -> Int[np.ndarray, "P 2"]:
         """Numbers of characters of both sides of each pair."""
         return num_characters(self.pairs)
 
-    def keys(self, side: int) -> Int[np.ndarray, "N"]:
-        """Return a number for each word of a side that it shares with the same form in the same pair only."""
-        rows = np.arange(len(self.pairs)) * len(self.forms)
-        return np.repeat(rows, np.diff(self.offsets[side])) + self.numbers[side]
-
-    def num_repeated(self, side: int) -> Int[np.ndarray, "P"]:
-        """Return the number of words of each sentence of a side that occur in it before."""
-        rows = np.unique(self.keys(side)) // max(len(self.forms), 1)
-        return np.diff(self.offsets[side]) - np.bincount(rows, minlength=len(self.pairs))
+    @cached_property
+    def num_repeated(self) -> Int[np.ndarray, "P"]:
+        """Number of words of each translation that occur in it before."""
+        lengths, size = np.diff(self.offsets[1]), max(len(self.forms), 1)
+        # A number for each word that it shares with the same form in the same pair only.
+        keys = np.repeat(np.arange(len(lengths)) * size, lengths) + self.numbers[1]
+        return lengths - np.bincount(np.unique(keys) // size, minlength=len(lengths))
 
     def corpus(self, words: tuple[WordList, WordList]) -> Corpus:
         """Return the corpus in which words have the numbers of an aligner."""

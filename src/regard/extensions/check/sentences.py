@@ -70,8 +70,8 @@ class CheckedSentence:
         omitted, added, repeated = (scores.words.get(error, np.empty(0)) for error in WORD_KEYS)
         spans = {"source": word_spans(texts[0]), "target": word_spans(texts[1])} if scores.mismatches else {}
         mismatches = [
-            each._replace(start=spans[each.side][each.start][0], end=spans[each.side][each.end - 1][1])
-            for each in scores.mismatches
+            Mismatch(error, side, spans[side][start][0], spans[side][end - 1][1], probability)
+            for error, side, start, end, probability in scores.mismatches
         ]
         probabilities = dict(scores.sentence)
         if "number" in probabilities:

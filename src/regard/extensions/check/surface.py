@@ -16,8 +16,9 @@ MIN_DEVIATION = 0.05
 """Minimum standard deviation of the logarithm of the length."""
 MAX_NGRAM = 4
 """Maximum size of a repetition: longer ones count as this number of words."""
+MIN_PREFIX = 4
+"""Minimum number of characters that two similar words share."""
 _MIN_DOUBLES = 3
-_MIN_PREFIX = 4  # characters that two similar words share at least
 
 
 @dataclass(frozen=True)
@@ -110,8 +111,8 @@ def repeats_previous(words: Sequence[str], start: int, n: int, doubled: Set[str]
 
 def prefix_similarity(word: str, others: Iterable[str]) -> float:
     """Return the largest share of a common beginning of a word and others, 0 below four characters."""
-    best, start = 0.0, word[:_MIN_PREFIX]
-    if len(word) < _MIN_PREFIX:
+    best, start = 0.0, word[:MIN_PREFIX]
+    if len(word) < MIN_PREFIX:
         return best
     for other in others:
         if not other.startswith(start):
