@@ -9,7 +9,6 @@ check.worst(3)  # the sentences with the highest probabilities
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -76,8 +75,6 @@ class CoverageModel:
         """
         from regard.extensions.check.model import ErrorModel
 
-        # Without PyTorch, training must fail here and not after minutes of alignment.
-        import_module("torch")
         names = "training sources", "training translations"
         source, target = read_parallel(sources, translations, names, file_options)
         pairs = split_pairs(source.lines, target.lines)
