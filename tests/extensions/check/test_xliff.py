@@ -8,8 +8,7 @@ from command_runs import run
 
 import regard
 from regard.errors import UsageError
-from regard.extensions.check.findings import find_errors
-from regard.extensions.check.xliff import annotate_xliff
+from regard.extensions.check.findings import annotate_xliff, find_errors
 from regard.text.formats.base import FileOptions
 
 ITS = "{http://www.w3.org/2005/11/its}"

@@ -277,11 +277,9 @@ class _FindingsOutput:
         findings = forms.without_accepted(findings, self.accepted)
         if self.findings_file is not None:
             if self.form == "xliff":
-                from regard.extensions.check.xliff import annotate_xliff
-
                 errors = (forms.find_errors(sentence, self.output.threshold) for sentence in sentences)
                 rows = [forms.without_accepted(each, self.accepted) for each in errors]
-                text = annotate_xliff(self.source, self.file_options, rows)
+                text = forms.annotate_xliff(self.source, self.file_options, rows)
             else:
                 text = (forms.format_sarif if self.form == "sarif" else forms.format_lines)(findings)
             self.findings_file.write(text)
