@@ -32,7 +32,7 @@ from regard.extensions.check.base import CoverageError, SentenceError, WordPair,
 from regard.extensions.check.corruptions import Corruption, CorruptionConfig, corrupt_pairs, word_labels
 from regard.extensions.check.model import ErrorModel
 from regard.extensions.check.model_files import load_coverage_model, save_coverage_model
-from regard.extensions.check.posteriors import TextPosteriors, TextWords
+from regard.extensions.check.posteriors import TextWords
 from regard.extensions.phrasebook.corpus import generate
 from regard.text.links import Links
 from regard.text.words import word_spans
@@ -123,7 +123,7 @@ def report_synthetic(model: ErrorModel, pairs: Sequence[WordPair], links: Sequen
 
 def find_links(model: ErrorModel, pairs: Sequence[WordPair]) -> list[Links]:
     """Return the links of the words of each pair."""
-    return TextPosteriors.of(model.words.aligner, TextWords.of(pairs)).best_links()
+    return model.aligner.posteriors(TextWords.of(pairs)).best_links()
 
 
 def synthetic(data: Path, split: str, directory: Path | None) -> None:

@@ -160,4 +160,5 @@ def test_unknown_forms_of_known_words_are_linked_by_their_stems() -> None:
     ]
     assert missing[0] > 0.9 and missing[1] < 0.3
     # The digits of a number are no ending.
-    assert TextWords.of([WordPair(("123456", "Häuser"), ("1234",))], 4).forms == ("123456", "häus", "1234")
+    text = TextWords.of([WordPair(("123456", "Häuser"), ("1234",))])
+    assert text.stems(4).forms == ("123456", "häus", "1234")

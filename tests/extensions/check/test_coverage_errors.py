@@ -242,7 +242,7 @@ def test_pairs_for_calibration_change_nothing_else(monkeypatch) -> None:
     _, rows = np.array_split(np.random.default_rng(1).permutation(200)[: num_held_out(200)], 2)
     mixed = [others[row] if row in rows else pair for row, pair in enumerate(pairs)]
     first, second = (ErrorModel.train(text, num_threads=1) for text in (pairs, mixed))
-    for links, other in ((first.words, second.words), (first.stems, second.stems)):
+    for links, other in zip(first.links, second.links, strict=True):
         for norms, changed in zip(links.norms, other.norms, strict=True):
             np.testing.assert_array_equal(norms.means, changed.means)
     for error, tagger in first.taggers.items():

@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from regard.api.arguments import TextSource, check_texts, open_segments, read_parallel
+from regard.config.extensions import require_hook
 from regard.errors import UsageError
 from regard.extensions.check.base import (
     DETECTORS,
@@ -60,6 +61,7 @@ class CoverageModel:
         translations: TextSource | None = None,
         num_threads: int = 0,
         file_options: FileOptions | None = None,
+        encoder: Path | str | None = None,
     ) -> Self:
         """Train a model on good translations, plain or tokenized text.
 
@@ -68,8 +70,10 @@ class CoverageModel:
             translations: Their translations.
             num_threads: Number of threads. 0 uses all processors.
             file_options: Format of a file with both sides.
+            encoder: Directory of a multilingual encoder of Hugging Face; the model is for all its languages.
 
         Raises:
+            CheckpointError: if a file of the encoder is missing or broken.
             DataError: if a file cannot be read, the numbers of lines differ, or there are fewer than 100
                 sentence pairs.
         """
@@ -78,18 +82,19 @@ class CoverageModel:
         names = "training sources", "training translations"
         source, target = read_parallel(sources, translations, names, file_options)
         pairs = split_pairs(source.lines, target.lines)
-        return cls(ErrorModel.train(pairs, num_threads), num_threads)
+        return cls(ErrorModel.train(pairs, num_threads, _load_encoder(encoder, num_threads)), num_threads)
 
     @classmethod
-    def load(cls, directory: Path | str, num_threads: int = 0) -> Self:
+    def load(cls, directory: Path | str, num_threads: int = 0, encoder: Path | str | None = None) -> Self:
         """Load a model that was saved with `save` or `regard check --save-checker`.
 
         Raises:
             DataError: if a file is missing or damaged; names it.
+            UsageError: if the model was trained with another encoder, or without one.
         """
         from regard.extensions.check.model_files import load_coverage_model
 
-        return cls(load_coverage_model(directory), num_threads)
+        return cls(load_coverage_model(directory, _load_encoder(encoder, num_threads)), num_threads)
 
     def save(self, directory: Path | str) -> None:
         """Save the model to a directory, atomically.
@@ -140,6 +145,7 @@ def check(
     training: tuple[TextSource, TextSource] | None = None,
     training_file: Path | str | None = None,
     save_checker: Path | str | None = None,
+    encoder: Path | str | None = None,
     num_threads: int = 0,
     on_message: Callable[[str], None] = lambda message: None,
     progress: Callable[[Iterable[CheckedSentence], str, int], Iterable[CheckedSentence]] = (
@@ -160,6 +166,9 @@ def check(
         training: Source text and good translations on which a model is trained, best several thousand lines.
         training_file: File with both sides, instead of `training`. Its format is that of its suffix.
         save_checker: Directory in which to save the trained model.
+        encoder: Directory of a multilingual encoder of Hugging Face, whose embeddings replace word alignment.
+            A model that is trained with it is for all its languages, and needs it again. Without a model, it
+            finds unrelated translations in a text of at least 20 pairs.
         num_threads: Number of CPU threads. Default: all available processors.
         on_message: Function that is called with the progress of training.
         progress: Progress display of the sentences, which it passes through.
@@ -170,13 +179,14 @@ def check(
     """
     segments = list(open_segments(sources, translations, ("sources", "translations"), file_options))
     built = prepare_detector(
-        detector, checker, training, training_file, save_checker, num_threads, on_message
+        detector, checker, training, training_file, save_checker, encoder, num_threads, on_message
     )
     name = detector or ("rules" if built.model is None else "combined")
     texts = sources, sources if translations is None else translations
     files = [str(text) if isinstance(text, str | Path) and str(text) != "-" else None for text in texts]
-    # Without a model, the usual length is that of the whole text.
-    checked = check_blocks(segments, built) if built.needs_model else _checked(built, segments)
+    # Without a model, the usual length is that of the whole text. Embeddings need much memory.
+    in_blocks = built.needs_model or built.encoder is not None
+    checked = check_blocks(segments, built) if in_blocks else _checked(built, segments)
     sentences = tuple(progress(checked, "check", len(segments)))
     return CoverageCheck(name, sentences, files=(files[0], files[1]))
 
@@ -200,6 +210,7 @@ def prepare_detector(
     training: tuple[TextSource, TextSource | None] | None = None,
     training_file: Path | str | None = None,
     save_checker: Path | str | None = None,
+    encoder: Path | str | None = None,
     num_threads: int = 0,
     on_message: Callable[[str], None] = lambda message: None,
 ) -> Detector:
@@ -217,16 +228,25 @@ def prepare_detector(
     has_model = checker is not None or training is not None
     if detector is None:
         detector = "combined" if has_model else "rules"
-        if not has_model:
+        if not has_model and encoder is None:
             on_message(_RULES_ONLY)
     # A wrong name and a missing model are reported before a model is trained or loaded.
     if DETECTORS.get(detector) is None or not has_model:
         build_detector(detector)
     if isinstance(checker, Path | str):
-        checker = CoverageModel.load(checker, num_threads)
+        checker = CoverageModel.load(checker, num_threads, encoder)
     elif training is not None:
-        checker = _train(training, save_checker, num_threads, on_message)
-    return build_detector(detector, None if checker is None else checker.model, num_threads)
+        checker = _train(training, save_checker, num_threads, on_message, encoder)
+    if checker is not None:
+        return build_detector(detector, checker.model, num_threads)
+    built = build_detector(detector, None, num_threads)
+    built.encoder = _load_encoder(encoder, num_threads)
+    return built
+
+
+def _load_encoder(directory: Path | str | None, num_threads: int) -> Any:
+    """Return an encoder, None without a directory."""
+    return None if directory is None else require_hook("text_encoder", "hf")(directory, num_threads)
 
 
 def _checked(
@@ -249,11 +269,12 @@ def _train(
     directory: Path | str | None,
     num_threads: int,
     on_message: Callable[[str], None],
+    encoder: Path | str | None,
 ) -> CoverageModel:
     """Return a model that is trained on a text, and save it if there is a directory for it."""
     start = time.monotonic()
     on_message(f"training on {' and '.join(str(text) for text in training if text is not None)} ...")
-    model = CoverageModel.train(*training, num_threads=num_threads)
+    model = CoverageModel.train(*training, num_threads=num_threads, encoder=encoder)
     if directory is not None:
         model.save(directory)
     saved = "" if directory is None else f" and saved in {directory}"

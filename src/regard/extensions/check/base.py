@@ -168,12 +168,14 @@ class Detector(ABC):
         needs_model: Whether the detector needs a model of good translations.
         model: The `regard.extensions.check.model.ErrorModel`. None without one.
         num_threads: Number of threads; 0 uses all processors.
+        encoder: A multilingual encoder (the hook `text_encoder`), which a detector without a model may use.
     """
 
     needs_model: ClassVar[bool] = False
 
     model: Any = None
     num_threads: int = 0
+    encoder: Any = None
 
     @abstractmethod
     def detect(self, pairs: Sequence[WordPair]) -> list[PairScores]:

@@ -111,7 +111,7 @@ class CheckOutput:
     "regard.extensions.check.api:check",
     ["sources", "translations"],
     panels={
-        "Detector": "detector checker training training_file save_checker num_threads",
+        "Detector": "detector checker training training_file save_checker encoder num_threads",
         "File format": "file_options",
         "Output": "num_sentences error threshold sentence_scores json report filter labels",
         "Findings": "findings annotate fail_on accept ignore",

@@ -25,7 +25,7 @@ from regard.extensions.check.corruptions import (
     corrupt_pairs,
 )
 from regard.extensions.check.evaluation import LineLabels
-from regard.extensions.check.posteriors import TextPosteriors, TextWords
+from regard.extensions.check.posteriors import TextAligner, TextWords
 from regard.text.formats.base import FileOptions
 from regard.text.links import Links
 from regard.text.words import split_line, word_spans
@@ -139,17 +139,13 @@ def _find_links(
     """Return the word links of each pair."""
     if isinstance(model, Path | str):
         model = CoverageModel.load(model)
-    if isinstance(model, CoverageModel):
-        model = model.model.words.aligner
     if model is None:
         usable = (pair.folded for pair in pairs if pair.source and pair.target)
         corpus = Corpus.from_tokens(usable, names=("sources", "translations"))
         model = train_both(corpus, default_config(DEFAULT_ALIGNER), TrainingSetup(seed=seed), lowercase=True)
-    return [
-        links
-        for block in blocks(pairs)
-        for links in TextPosteriors.of(model, TextWords.of(block)).best_links()
-    ]
+    aligner = model.model.aligner if isinstance(model, CoverageModel) else TextAligner(model)
+    tables = (aligner.posteriors(TextWords.of(block)) for block in blocks(pairs))
+    return [links for table in tables for links in table.best_links()]
 
 
 def _render(line: str, pair: WordPair, made: CorruptedPair, whole: dict[tuple[str, ...], str]) -> str:

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 _SHIFT = 2.0  # standard deviations by which an error is assumed to change the length
 _PRIOR = -2.2  # log-odds of an error in one of ten sentences
 _MIN_PAIRS = 20
+_UNRELATED_PRIOR = -2.9  # log-odds of an unrelated translation, of one in twenty sentences
+_QUARTILES = 1.349  # distance of the quartiles of a normal distribution, in standard deviations
 _DEVIATION = 0.35  # of the logarithm of the ratio of lengths, for any languages
 _SCRIPTS = ((re.compile("[\u3400-\u9fff\uf900-\ufaff]"), 3.0), (re.compile("[\uac00-\ud7af]"), 2.0),
             (re.compile("[\u3040-\u30ff]"), 1.5))  # fmt: skip
@@ -120,7 +122,14 @@ def _repeated_words(pair: WordPair) -> Float[np.ndarray, "T"]:
 
 @register_detector("rules")
 class RuleDetector(Detector):
-    """The detectors `length` and `repetition` together, and numbers that differ; it needs no model."""
+    """The detectors `length` and `repetition` together, and numbers that differ; it needs no model.
+
+    With an encoder, it finds unrelated translations in a text of at least 20 pairs as well, by Bayes' rule
+    with one such translation in twenty sentences. The cosines of both sides are assumed to be normally
+    distributed, with the mean of all pairs or, if unrelated, that of sources with the next translation.
+    """
+
+    _usual: tuple[Float[np.ndarray, "2 D"], float, float] | None = None
 
     def __init__(self, model: Any = None, num_threads: int = 0) -> None:
         """Build both detectors."""
@@ -134,7 +143,7 @@ class RuleDetector(Detector):
         mismatches = [
             tuple(each for each in self.critical.mismatches(pair) if each.error == "number") for pair in pairs
         ]
-        return [
+        scores = [
             PairScores(
                 {**length.sentence, **repetition.sentence, **largest_probabilities(numbers, ["number"])},
                 repetition.words,
@@ -142,6 +151,31 @@ class RuleDetector(Detector):
             )
             for length, repetition, numbers in zip(lengths, repetitions, mismatches, strict=True)
         ]
+        if self.encoder is None or (self._usual is None and len(pairs) < _MIN_PAIRS):
+            return scores
+        return [
+            replace(score, sentence={**score.sentence, "unrelated": probability})
+            for score, probability in zip(scores, self._unrelated(pairs).tolist(), strict=True)
+        ]
+
+    def _unrelated(self, pairs: Sequence[WordPair]) -> Float[np.ndarray, "P"]:
+        """Return the probability that each translation is unrelated to its source."""
+        sides = [pair.source for pair in pairs], [pair.target for pair in pairs]
+        vectors = np.stack([self.encoder.embed(side)[1] for side in sides])
+        means = vectors.mean(axis=1) if self._usual is None else self._usual[0]
+        # Without what all sentences of a language have in common.
+        vectors -= means[:, None]
+        source, target = vectors / np.maximum(np.linalg.norm(vectors, axis=2, keepdims=True), 1e-9)
+        cosines = (source * target).sum(axis=1)
+        if self._usual is None:
+            others = (source * np.roll(target, 1, axis=0)).sum(axis=1)
+            # Medians and quartiles hardly depend on the errors among the pairs.
+            related, unrelated = float(np.median(cosines)), float(np.median(others))
+            quartiles = np.subtract(*np.quantile([cosines, others], (0.75, 0.25), axis=1)) / _QUARTILES
+            slope = (related - unrelated) / max(float((quartiles**2).mean()), 1e-6)
+            self._usual = means, slope, (related + unrelated) / 2
+        _, slope, center = self._usual
+        return 1 / (1 + np.exp(-np.clip(slope * (center - cosines) + _UNRELATED_PRIOR, -30, 30)))
 
 
 @register_detector("combined")
@@ -149,10 +183,15 @@ class CombinedDetector(Detector):
     """Calibrated probabilities of coverage errors, and those of numbers, names and negations."""
 
     needs_model = True
+    _has_usual_length = False
 
     def detect(self, pairs: Sequence[WordPair]) -> list[PairScores]:
         """Return the probabilities of each pair."""
         assert self.model is not None
+        if self.model.is_multilingual and not self._has_usual_length and len(pairs) >= _MIN_PAIRS:
+            # The usual length is that of this language pair, and not of the one of the training text.
+            self.model = replace(self.model, length=LengthModel.fit(num_characters(pairs)))
+            self._has_usual_length = True
         return self.model.scores(pairs, self.num_threads)
 
 
@@ -199,10 +238,11 @@ def find_note(pair: WordPair, model: "ErrorModel | None" = None) -> Note | None:
         # A package that imports Numba, which takes a quarter of a second.
         from regard.alignment.corpus import UNKNOWN
 
-        words = model.words.aligner.words
+        words = model.aligner.vocabularies
         sides: tuple[Note, Note] = ("unknown_source", "unknown_translation")
         for note, known, folded_words in zip(sides, words, folded, strict=True):
-            if known.numbers(folded_words).count(UNKNOWN) < _UNKNOWN * _MIN_WORDS:
+            # An encoder has no vocabulary.
+            if not len(known) or known.numbers(folded_words).count(UNKNOWN) < _UNKNOWN * _MIN_WORDS:
                 continue
             numbers = known.numbers([word for word in folded_words if is_alphabetic(word)])
             if len(numbers) >= _MIN_WORDS and numbers.count(UNKNOWN) >= _UNKNOWN * len(numbers):

@@ -15,13 +15,21 @@ from typing import Self
 import numpy as np
 from jaxtyping import Float, Int
 
-from regard.alignment import Corpus, TrainingSetup, WordAligner, train_both
+from regard.alignment import Corpus, TrainingSetup, train_both
 from regard.alignment.base import default_config
 from regard.alignment.corpus import UNKNOWN
 from regard.alignment.em import EMAligner
 from regard.extensions.check.base import WordPair, blocks
 from regard.extensions.check.evidence_kernels import NUM_LINK_STATISTICS, collect_statistics
-from regard.extensions.check.posteriors import LINK_THRESHOLD, LinkCounts, TextPosteriors, TextWords, stem
+from regard.extensions.check.posteriors import (
+    LINK_THRESHOLD,
+    LinkCounts,
+    TextAligner,
+    TextLinker,
+    TextPosteriors,
+    TextWords,
+    stem,
+)
 from regard.extensions.check.surface import prefix_similarity
 
 STATISTICS = (
@@ -45,7 +53,7 @@ STATISTICS = (
 links weighted by whether the training text has them. `translation`, `reverse` and `dice` are logarithms of
 the largest p(t | s), p(s | t) and Dice coefficient of the word with any word of the other side, wherever it
 stands, and `linked_...` of those with the linked words. `shared` is the part of the linked words that other
-words are linked to.
+words are linked to. An encoder has no counts: its `translation` is the largest cosine.
 """
 _NUM_CLASSES = 14
 """Classes of words by the logarithm of their frequency. The first one is that of unknown words."""
@@ -201,20 +209,17 @@ class Evidence:
 
 @dataclass(frozen=True)
 class LinkModel:
-    """A word aligner with the statistics of its links in good translations.
+    """A word aligner or encoder with the statistics of its links in good translations.
 
     Attributes:
-        aligner: The word aligner, of words or stems without case.
+        aligner: The word aligner or encoder.
         counts: How often words are linked in the training text.
         norms: The statistics of the words of the source and of the target side.
-        stem_length: Number of characters of each word that are compared; None compares whole words. Stems
-            occur more often than words, so that less text suffices for their links.
     """
 
-    aligner: WordAligner
+    aligner: TextLinker
     counts: LinkCounts
     norms: tuple[WordNorms, WordNorms]
-    stem_length: int | None = None
 
     @classmethod
     def train(
@@ -246,25 +251,31 @@ class LinkModel:
         for direction in (aligner.forward, aligner.backward):
             if isinstance(direction, EMAligner):
                 direction.compact()
+        return cls.estimate(TextAligner(aligner, stem_length), training, held_out, setup.num_threads)
+
+    @classmethod
+    def estimate(
+        cls, aligner: TextLinker, training: Sequence[WordPair], held_out: Sequence[WordPair], num_threads: int
+    ) -> Self:
+        """Estimate the statistics of the links of a trained aligner or encoder; see `train`."""
 
         def tables(pairs: Sequence[WordPair]) -> Iterator[TextPosteriors]:
-            words = (TextWords.of(block, stem_length) for block in blocks(pairs))
-            return (TextPosteriors.of(aligner, block, setup.num_threads) for block in words)
+            return (aligner.posteriors(TextWords.of(block), num_threads) for block in blocks(pairs))
 
         # The counts and norms of frequent words converge with a part of the text, which saves time.
         sample = training[:: max(1, len(training) // _SAMPLE)]
-        counts = LinkCounts.estimate(tables(sample), (len(aligner.words[0]), len(aligner.words[1])))
+        source_words, target_words = aligner.vocabularies
+        counts = LinkCounts.estimate(tables(sample), (len(source_words), len(target_words)))
         sample = [*sample[:: max(1, len(sample) // _NORM_SAMPLE)], *held_out]
         collected = (_collect(table, counts) for table in tables(sample))
         # Without the table of each block, which is large.
         sides = zip(*((each.source, each.target) for each in collected), strict=True)
         source, target = map(WordNorms.estimate, sides, counts.occurrences)
-        return cls(aligner, counts, (source, target), stem_length)
+        return cls(aligner, counts, (source, target))
 
     def collect(self, words: TextWords, num_threads: int = 0) -> Evidence:
-        """Return the evidence about a text, whose words are stemmed if those of the aligner are."""
-        words = words if self.stem_length is None else words.stems(self.stem_length)
-        return _collect(TextPosteriors.of(self.aligner, words, num_threads), self.counts)
+        """Return the evidence about a text."""
+        return _collect(self.aligner.posteriors(words, num_threads), self.counts)
 
 
 def _collect(table: TextPosteriors, counts: LinkCounts) -> Evidence:
@@ -280,6 +291,8 @@ def _collect(table: TextPosteriors, counts: LinkCounts) -> Evidence:
     for side, other in ((0, 1), (1, 0)):
         copied = _copied(table, side, statistics[side])
         statistics[side][:, 0] *= 1 - copied
+        if table.word_similarity is not None:
+            statistics[side][:, STATISTICS.index("translation")] = table.word_similarity[side]
         sides.append(
             SideEvidence(
                 words.offsets[side],

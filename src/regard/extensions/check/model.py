@@ -1,14 +1,15 @@
 """A model of good translations, which gives the probabilities of errors in others.
 
-It consists of a word aligner and an aligner of stems, the norms of their links in good translations, a model
-of the length, and classifiers that are fitted to synthetic errors in text that the aligners were not trained
-on: small neural networks for omissions and additions, logistic regressions for repetitions. Logistic
-regressions calibrate the probabilities of sentences, on pairs that are used only for this.
+It consists of a word aligner and an aligner of stems (or a multilingual encoder), the norms of their links in
+good translations, a model of the length, and classifiers that are fitted to synthetic errors in text that the
+aligners were not trained on: small neural networks for omissions and additions, logistic regressions for
+repetitions. Logistic regressions calibrate the probabilities of sentences, on pairs that are used only for
+this.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -42,7 +43,7 @@ from regard.extensions.check.features import (
     sentence_features,
     word_features,
 )
-from regard.extensions.check.posteriors import TextPosteriors, TextWords
+from regard.extensions.check.posteriors import EncoderAligner, TextLinker, TextWords
 from regard.extensions.check.surface import LengthModel, doubled_words, num_characters
 from regard.text.links import Links
 
@@ -51,6 +52,7 @@ STEM_LENGTH = 4
 _MIN_PAIRS = 100
 _HELD_OUT = 0.15  # share of the training text that the aligners do not see
 _MIN_HELD_OUT, _MAX_HELD_OUT = 600, 6_000  # pairs; at most a third of a small text
+_MAX_ENCODED = 2_000  # pairs of the training text with an encoder, which is slow and learns nothing from them
 _ERROR_RATE = 0.05  # share of sentences with each kind of error, for which probabilities are calibrated
 _SEED = 1  # of the aligners and of the synthetic errors
 _MAX_CALIBRATION_PAIRS = 2_000  # of the held-out ones, at most a half of them
@@ -89,8 +91,7 @@ class ErrorModel:
     """A model of good translations.
 
     Attributes:
-        words: The links of words.
-        stems: The links of stems.
+        links: The links of words and of stems, or those of an encoder.
         length: The model of the length.
         doubled: Words that good translations double.
         critical: Numbers, names and negations, and how often good translations lose them.
@@ -100,8 +101,7 @@ class ErrorModel:
         unrelated: The regression that gives the log-odds that the translation is that of another sentence.
     """
 
-    words: LinkModel
-    stems: LinkModel
+    links: tuple[LinkModel, ...]
     length: LengthModel
     doubled: frozenset[str]
     critical: CriticalWords
@@ -110,14 +110,25 @@ class ErrorModel:
     sentences: Mapping[CoverageError, LogisticRegression]
     unrelated: LogisticRegression
 
+    @property
+    def aligner(self) -> TextLinker:
+        """The aligner of words, or the encoder."""
+        return self.links[0].aligner
+
+    @property
+    def is_multilingual(self) -> bool:
+        """Whether the links are those of an encoder, so that the model is of no language pair."""
+        return not len(self.aligner.vocabularies[0])
+
     @classmethod
-    def train(cls, pairs: Sequence[WordPair], num_threads: int = 0) -> Self:
+    def train(cls, pairs: Sequence[WordPair], num_threads: int = 0, encoder: Any = None) -> Self:
         """Train a model on good translations.
 
         Args:
             pairs: The translations. Pairs with an empty side, and those that are too long, are ignored.
             num_threads: Number of threads of the aligner; 0 uses all processors. It has no effect on the
                 result.
+            encoder: The hook `text_encoder`, whose links replace those of aligners.
 
         Raises:
             DataError: if there are fewer than 100 pairs.
@@ -130,7 +141,7 @@ class ErrorModel:
             )
         setup = TrainingSetup(num_threads=num_threads, seed=_SEED)
         order = np.random.default_rng(_SEED).permutation(len(usable))
-        rows = order[: num_held_out(len(usable))]
+        rows = order[: _MAX_ENCODED if encoder else num_held_out(len(usable))]
         held_out = [usable[i] for i in rows]
         # The order is that of the text, from which samples are evenly spaced pairs.
         training = [usable[i] for i in np.setdiff1d(np.arange(len(usable)), rows)]
@@ -138,17 +149,20 @@ class ErrorModel:
         # calibrated with other pairs.
         num_words = len(held_out) - min(len(held_out) // 2, _MAX_CALIBRATION_PAIRS)
         parts = held_out[:num_words], held_out[num_words:]
-        words, stems = (LinkModel.train(training, parts[0], setup, length) for length in (None, STEM_LENGTH))
-        critical = CriticalWords.estimate(training)
-        surface = LengthModel.fit(num_characters(training)), doubled_words(training), critical
-        model = cls(words, stems, *surface, {}, _NEVER, {}, _NEVER)
+        if encoder:
+            links = (LinkModel.estimate(EncoderAligner(encoder), (), parts[0], num_threads),)
+            length, critical = LengthModel.fit(num_characters(held_out)), CriticalWords.untrained()
+        else:
+            links = tuple(LinkModel.train(training, parts[0], setup, size) for size in (None, STEM_LENGTH))
+            length, critical = LengthModel.fit(num_characters(training)), CriticalWords.estimate(training)
+        model = cls(links, length, doubled_words(training), critical, {}, _NEVER, {}, _NEVER)
         model = model._fit_words(parts[0], num_threads)
         return model._fit_sentences(parts[1], num_threads)
 
     def _fit_words(self, pairs: Sequence[WordPair], num_threads: int) -> Self:
         """Return the model with classifiers of words, which are fitted to synthetic errors in the pairs."""
-        examples = with_unknown_words(
-            self._examples(pairs, _MIXTURE, _ROUNDS, _SEED, num_threads), *_UNKNOWN, _SEED
+        examples = self._with_unknown_words(
+            self._examples(pairs, _MIXTURE, _ROUNDS, _SEED, num_threads), _UNKNOWN, _SEED
         )
         tables: dict[CoverageError, list[np.ndarray]] = {error: [] for error in ERRORS}
         for views, _ in self._blocks([example.pair for example in examples], num_threads):
@@ -171,8 +185,8 @@ class ErrorModel:
         """Return the model with regressions of sentences, calibrated with synthetic errors in the pairs."""
         seed = _SEED + 1
         unchanged = [CorruptedPair(pair) for pair in pairs]
-        examples = with_unknown_words(
-            unchanged + self._examples(pairs, _MIXTURE, 2, seed, num_threads), *_UNKNOWN, seed
+        examples = self._with_unknown_words(
+            unchanged + self._examples(pairs, _MIXTURE, 2, seed, num_threads), _UNKNOWN, seed
         )
         kinds = np.array([example.kind or "" for example in examples])
         tables: dict[CoverageError, list[np.ndarray]] = {error: [] for error in ERRORS}
@@ -185,7 +199,7 @@ class ErrorModel:
         }
         examples = unchanged * 2 + self._examples(pairs, ("unrelated",), 1, seed, num_threads)
         # With more unknown words: they must not make a sentence look like the translation of another one.
-        examples = with_unknown_words(examples, *_UNKNOWN_UNRELATED, seed)
+        examples = self._with_unknown_words(examples, _UNKNOWN_UNRELATED, seed)
         rows = [
             self._unrelated_table(views[0], {error: self._logits(views, error)[0] for error in TAGGED})
             for views, _ in self._blocks([example.pair for example in examples], num_threads)
@@ -204,8 +218,7 @@ class ErrorModel:
         """Return copies of the pairs, most of them with a synthetic error; more copies of few pairs."""
         links: list[Links] = []
         for block in blocks(pairs):
-            table = TextPosteriors.of(self.words.aligner, TextWords.of(block), num_threads)
-            links += table.best_links()
+            links += self.aligner.posteriors(TextWords.of(block), num_threads).best_links()
         examples: list[CorruptedPair] = []
         for number in range(max(rounds, -(-_MIN_EXAMPLES * rounds // (_ROUNDS * len(pairs))))):
             span = _SPANS[number % len(_SPANS)]
@@ -215,13 +228,19 @@ class ErrorModel:
             examples += corrupt_pairs(pairs, links, config)
         return examples
 
+    def _with_unknown_words(
+        self, examples: Sequence[CorruptedPair], shares: tuple[float, float], seed: int
+    ) -> Sequence[CorruptedPair]:
+        """Return the examples, with some words unknown to aligners. An encoder has no unknown words."""
+        return examples if self.is_multilingual else with_unknown_words(examples, *shares, seed)
+
     def _blocks(
         self, pairs: Sequence[WordPair], num_threads: int
     ) -> Iterator[tuple[Sequence[Evidence], Sequence[WordPair]]]:
         """Yield the evidence of words and of stems of the pairs, in blocks."""
         for block in blocks(pairs):
             words = TextWords.of(block)
-            yield [model.collect(words, num_threads) for model in (self.words, self.stems)], block
+            yield [model.collect(words, num_threads) for model in self.links], block
 
     def _logits(self, views: Sequence[Evidence], error: CoverageError) -> tuple[np.ndarray, np.ndarray]:
         """Return the log-odds of an error of the words, and the features of the sentences, [P, F]."""
@@ -242,17 +261,20 @@ class ErrorModel:
         ratio = self.length.ratio(lengths) ** (1 if error == "omission" else -1)
         tables = [
             word_features(_side(evidence, error), model.norms[number], excess)
-            for evidence, model in zip(views, (self.words, self.stems), strict=True)
+            for evidence, model in zip(views, self.links, strict=True)
         ]
         return np.concatenate(
             [*tables, room_features(_side(views[0], error), ratio)], axis=1, dtype=np.float32
         )
 
     def _unrelated_table(self, evidence: Evidence, logits: Mapping[CoverageError, np.ndarray]) -> np.ndarray:
-        """Return the features of both sides."""
-        excess = self.length.excess(evidence.table.words.lengths)
-        sides = [sentence_features(_side(evidence, error), logits[error], excess) for error in TAGGED]
-        return np.concatenate(sides, axis=1)
+        """Return the features of both sides, and the similarity of the sentences by an encoder."""
+        table = evidence.table
+        excess = self.length.excess(table.words.lengths)
+        columns = [sentence_features(_side(evidence, error), logits[error], excess) for error in TAGGED]
+        if table.similarity is not None:
+            columns.append(table.similarity[:, None])
+        return np.concatenate(columns, axis=1)
 
     def scores(self, pairs: Sequence[WordPair], num_threads: int = 0) -> list[PairScores]:
         """Return the probabilities of each error, of words and of sentences.

@@ -1,4 +1,4 @@
-"""The words of a text, the probabilities of their links, and link counts of the training text.
+"""The words of a text, the probabilities of their links by an aligner or an encoder, and link counts.
 
 All arrays are flat, without one array per sentence pair, so that many pairs are processed at once.
 """
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import chain
-from typing import Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import regex
@@ -24,6 +24,7 @@ from regard.text.words import fold_word, is_alphabetic, is_word
 LINK_THRESHOLD = 0.3
 """Minimum geometric mean of both directions of a probable link."""
 _MIN_LINK = 0.05
+_TEMPERATURE = 0.05  # of cosines
 _CLUSTER = regex.compile(r"\X")
 
 
@@ -53,16 +54,15 @@ class TextWords:
     offsets: tuple[Int[np.ndarray, "P+1"], Int[np.ndarray, "P+1"]]
 
     @classmethod
-    def of(cls, pairs: Sequence[WordPair], stem_length: int | None = None) -> Self:
-        """Return the words of pairs, or their stems of a number of characters."""
+    def of(cls, pairs: Sequence[WordPair]) -> Self:
+        """Return the words of pairs."""
         index: defaultdict[str, int] = defaultdict()
         index.default_factory = index.__len__
         folded, numbers, offsets = [pair.folded for pair in pairs], [], []
         for side in zip(*folded, strict=True) if pairs else ((), ()):
             numbers.append(np.fromiter(map(index.__getitem__, chain.from_iterable(side)), dtype=np.int64))
             offsets.append(np.cumsum([0, *map(len, side)]))
-        words = cls(pairs, folded, tuple(index), (numbers[0], numbers[1]), (offsets[0], offsets[1]))
-        return words if stem_length is None else words.stems(stem_length)
+        return cls(pairs, folded, tuple(index), (numbers[0], numbers[1]), (offsets[0], offsets[1]))
 
     def stems(self, length: int) -> Self:
         """Return the stems of the words."""
@@ -120,6 +120,8 @@ class TextPosteriors:
         cells: Start of the cells of each pair, and the end of the last one. The source word varies slowest.
         forward: p(t -> s) of each cell: the target word is linked to the source word.
         backward: p(s -> t) of each cell: the source word is linked to the target word.
+        similarity: Cosine of the embeddings of both sides of each pair, by an encoder.
+        word_similarity: For each side, the largest cosine of each word with a word of the other side.
     """
 
     words: TextWords
@@ -127,23 +129,8 @@ class TextPosteriors:
     cells: Int[np.ndarray, "P+1"]
     forward: Float[np.ndarray, "K"]
     backward: Float[np.ndarray, "K"]
-
-    @classmethod
-    def of(cls, aligner: WordAligner, words: TextWords, num_threads: int = 0) -> Self:
-        """Return the link probabilities of a text.
-
-        Args:
-            aligner: The aligner, with both directions.
-            words: The words. Empty sides are allowed, because an empty translation is an error to detect.
-            num_threads: Number of threads; 0 uses all processors.
-        """
-        corpus = words.corpus(aligner.words)
-        forward, backward = (
-            np.clip(aligner.cell_posteriors(corpus, direction, num_threads), 0, 1)
-            for direction in ("forward", "backward")
-        )
-        numbers = corpus.source.tokens, corpus.target.tokens
-        return cls(words, numbers, corpus.layout().cells, forward, backward)
+    similarity: Float[np.ndarray, "P"] | None = None
+    word_similarity: tuple[Float[np.ndarray, "N"], Float[np.ndarray, "M"]] | None = None
 
     def links_above(self, minimum: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Return the links whose geometric mean of both directions exceeds a minimum.
@@ -167,6 +154,86 @@ class TextPosteriors:
         for row, i, j in zip(pair.tolist(), *positions, strict=True):
             links_by_pair[row].add((i, j))
         return [frozenset(links) for links in links_by_pair]
+
+
+@dataclass(frozen=True)
+class TextAligner:
+    """A word aligner of texts.
+
+    Attributes:
+        aligner: The word aligner, of words or stems without case, with both directions.
+        stem_length: Number of characters of each word that are compared; None compares whole words. Stems
+            occur more often than words, so that less text suffices for their links.
+    """
+
+    aligner: WordAligner
+    stem_length: int | None = None
+
+    @property
+    def vocabularies(self) -> tuple[WordList, WordList]:
+        """The words or stems of both sides of the training text."""
+        return self.aligner.words
+
+    def posteriors(self, words: TextWords, num_threads: int = 0) -> TextPosteriors:
+        """Return the link probabilities of a text.
+
+        Args:
+            words: The words. Empty sides are allowed, because an empty translation is an error to detect.
+            num_threads: Number of threads; 0 uses all processors.
+        """
+        words = words if self.stem_length is None else words.stems(self.stem_length)
+        corpus = words.corpus(self.aligner.words)
+        forward, backward = (
+            np.clip(self.aligner.cell_posteriors(corpus, direction, num_threads), 0, 1)
+            for direction in ("forward", "backward")
+        )
+        numbers = corpus.source.tokens, corpus.target.tokens
+        return TextPosteriors(words, numbers, corpus.layout().cells, forward, backward)
+
+
+@dataclass(frozen=True)
+class EncoderAligner:
+    """A multilingual encoder, which links similar words of any language pair without a vocabulary.
+
+    The probability of a link is a softmax over the words of the other side. Both directions together find
+    the pairs of words that are each other's most similar ones (SimAlign, Jalili Sabet et al., 2020).
+
+    Attributes:
+        encoder: The hook `text_encoder`.
+    """
+
+    encoder: Any
+    vocabularies: ClassVar[tuple[WordList, WordList]] = (WordList(()), WordList(()))
+
+    def posteriors(self, words: TextWords, num_threads: int = 0) -> TextPosteriors:
+        """Return the link probabilities and similarities of a text; the encoder has its number of threads."""
+        # Several translations of a sentence, such as those with synthetic errors, need its embeddings once.
+        distinct = {side: None for pair in words.pairs for side in (pair.source, pair.target)}
+        vectors, texts = self.encoder.embed(list(distinct))
+        ends = np.cumsum([*map(len, distinct)])
+        place = {side: (row, slice(ends[row] - len(side), ends[row])) for row, side in enumerate(distinct)}
+        corpus = words.corpus(self.vocabularies)
+        cells, (source_offsets, target_offsets) = corpus.layout().cells, words.offsets
+        forward, backward = np.zeros((2, cells[-1]), np.float32)
+        largest = np.zeros(source_offsets[-1], np.float32), np.zeros(target_offsets[-1], np.float32)
+        similarity = np.zeros(len(words.pairs), np.float32)
+        for row, pair in enumerate(words.pairs):
+            (source, source_words), (target, target_words) = place[pair.source], place[pair.target]
+            similarity[row] = texts[source] @ texts[target]
+            if pair.source and pair.target:
+                cosines = vectors[source_words] @ vectors[target_words].T
+                inside = slice(cells[row], cells[row + 1])
+                for axis, probability in enumerate((forward, backward)):
+                    weights = np.exp((cosines - cosines.max(axis, keepdims=True)) / _TEMPERATURE)
+                    probability[inside] = (weights / weights.sum(axis, keepdims=True)).ravel()
+                largest[0][source_offsets[row] : source_offsets[row + 1]] = cosines.max(1)
+                largest[1][target_offsets[row] : target_offsets[row + 1]] = cosines.max(0)
+        numbers = corpus.source.tokens, corpus.target.tokens
+        return TextPosteriors(words, numbers, cells, forward, backward, similarity, largest)
+
+
+TextLinker = TextAligner | EncoderAligner
+"""A source of link probabilities."""
 
 
 @dataclass(frozen=True)
@@ -203,7 +270,7 @@ class LinkCounts:
             keys.append((first * sizes[1] + second)[known])
             values.append(mutual[known])
         distinct, inverse = np.unique(np.concatenate(keys), return_inverse=True)
-        counts = np.bincount(inverse, weights=np.concatenate(values), minlength=len(distinct))
+        counts = np.bincount(inverse, weights=np.concatenate(values), minlength=len(distinct)).astype(float)
         return cls(distinct, counts, (occurrences[0], occurrences[1]))
 
     @cached_property

@@ -12,5 +12,6 @@ EXTENSION = Extension(
         "attention_functions": "regard.extensions.hf.attention_functions",
         "model_format": "regard.extensions.hf.model_format",
         "missing_directory_hint": "regard.extensions.hf.files:missing_directory_hint",
+        "text_encoder": "regard.extensions.hf.text_encoder:TextEncoder",
     },
 )
