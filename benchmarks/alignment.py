@@ -217,8 +217,8 @@ def main() -> int:
 
 def warm_up(model: str, directory: Path) -> None:
     """Compile the kernels on a few lines, so that the measured process loads them from the cache."""
-    lines = directory / "few"
-    lines.write_text("a b c ||| x y z\nb c ||| y z\n" * 20, encoding="utf-8")
+    lines = directory / "few.tsv"
+    lines.write_text("a b c\tx y z\nb c\ty z\n" * 20, encoding="utf-8")
     measured([sys.executable, "-m", "regard", "align", str(lines), "--model", model])
 
 
