@@ -39,8 +39,6 @@ MAX_BLOCK_CELLS = 1 << 24
 """Maximum number of cells per block, unless one pair has more."""
 MAX_KEPT_CELLS = 1 << 27
 """Maximum number of cells of a corpus whose blocks are kept (512 MiB of slots)."""
-Expectation = Callable[["Block", np.ndarray, np.ndarray, int], np.ndarray]
-"""The expectation step of a model over a block; see `EMAligner.expect`."""
 
 
 def alpha_option(default: float) -> float:
@@ -283,7 +281,7 @@ class EMAligner(DirectionAligner):
 
 
 def train_passes(
-    corpus: Corpus, model: EMAligner, setting: TrainingSetup, stage: str, expect: Expectation | None = None
+    corpus: Corpus, model: EMAligner, setting: TrainingSetup, stage: str
 ) -> Iterator[tuple[int, np.ndarray]]:
     """Run and report the passes over a text: expected counts, then an update of the table of the model.
 
@@ -294,10 +292,9 @@ def train_passes(
         model: The model. Its configuration has the number of passes and the Dirichlet prior of the table.
         setting: Threads and reports.
         stage: Name of the stage, for reports.
-        expect: The expectation step. Default: that of the model.
 
     Yields:
-        The number of the pass, from 1, and the results of `expect`, summed over the blocks.
+        The number of the pass, from 1, and the results of `EMAligner.expect`, summed over the blocks.
     """
     table, threads, words = model.table, setting.num_threads, corpus.num_target_tokens
     kept = corpus.num_cells.sum() <= MAX_KEPT_CELLS
@@ -307,7 +304,7 @@ def train_passes(
         sums = np.zeros(0)
         for block in stored or iterate_blocks(corpus, table, threads):
             posteriors, null = block.buffers()
-            part = (expect or model.expect)(block, posteriors, null, threads)
+            part = model.expect(block, posteriors, null, threads)
             sums = part if not len(sums) else sums + part
             # Posteriors exist for one block at a time; only the counts are kept.
             block.accumulate(posteriors, null, table, counts, threads)

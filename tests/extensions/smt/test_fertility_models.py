@@ -12,13 +12,17 @@ from regard.alignment.corpus import Corpus
 from regard.alignment.em import TranslationTable, iterate_blocks
 from regard.alignment.hmm import NUM_JUMPS
 from regard.errors import DataError
-from regard.extensions.smt.fertility_kernels import (
-    MAX_DISTORTION,
+from regard.extensions.smt.fertility_models import (
+    MAX_DISPLACEMENT,
     MAX_FERTILITY,
-    NUM_DISTANCES,
-    count_distortions,
+    NUM_DISPLACEMENTS,
+    NUM_HEADS,
+    IBM3Aligner,
+    IBM3Config,
+    IBM4Aligner,
+    IBM4Config,
 )
-from regard.extensions.smt.fertility_models import IBM3Aligner, IBM3Config, IBM4Aligner, IBM4Config
+from regard.testing import check_aligner
 
 ALIGNERS = {IBM3Aligner: IBM3Config, IBM4Aligner: IBM4Config}
 
@@ -35,53 +39,29 @@ def model(request, tiny):
     table.values[:] = random.random(len(table.values), dtype=np.float32)
     fertilities = random.random((len(tiny.source.words) + 1, MAX_FERTILITY + 1), dtype=np.float32) + 0.05
     fertilities /= fertilities.sum(1, keepdims=True)
-    sizes = request.param.distortion_sizes
-    distortions = {name: random.random(size) + 0.1 for name, size in sizes.items()}
-    config = ALIGNERS[request.param]()
-    return request.param(table, np.ones((2, NUM_JUMPS)), fertilities, distortions, config)
+    config, displacements = ALIGNERS[request.param](), random.random(NUM_DISPLACEMENTS) + 0.1
+    return request.param(table, np.ones((2, NUM_JUMPS)), config, fertilities, displacements)
 
 
-def displacements(links, m) -> tuple[list[int], list[int]]:
-    """Return the displacements of the heads and of the other words, by Brown et al. (1993), Section 4.5."""
-    heads, others, center = [], [], -1  # the position before the sentence
+def displacements(model, links, m) -> list[int]:
+    """Return the index of each displacement of an alignment, by Brown et al. (1993), Section 4.5."""
+    n = len(links)
+    if not model.cepts:
+        distances = [j - ((2 * i + 1) * n) // (2 * m) for j, i in enumerate(links) if i >= 0]
+        return [MAX_DISPLACEMENT + distance for distance in distances]
+    places, center = [], -1  # the position before the sentence
     for i in range(m):
         cept = [j for j, link in enumerate(links) if link == i]
         if cept:
-            heads.append(cept[0] - center)
-            others += np.diff(cept).tolist()
+            places.append(MAX_DISPLACEMENT + cept[0] - center)
+            places += [NUM_HEADS + step - 1 for step in np.diff(cept)]
             center = math.ceil(sum(cept) / len(cept))
-    return heads, others
-
-
-def distances(links, m) -> list[int]:
-    """Return the distance of each link from the diagonal."""
-    n = len(links)
-    return [j - ((2 * i + 1) * n) // (2 * m) for j, i in enumerate(links) if i >= 0]
-
-
-def distortion(model, links, m) -> float:
-    """Return the probability of the distortion of an alignment, with regard's distributions."""
-    smoothing, product = model.config.smoothing, 1.0
-    if model.cepts:
-        for steps, (name, size), first in zip(
-            displacements(links, m), model.distortion_sizes.items(), (MAX_DISTORTION, -1), strict=True
-        ):
-            shares = model.distortions[name] / model.distortions[name].sum()
-            for step in steps:
-                product *= (1 - smoothing) * shares[first + step] + smoothing / size
-        return product
-    n = len(links)
-    for j, i in enumerate(links):
-        if i >= 0:
-            middle = ((2 * i + 1) * n) // (2 * m)
-            shares = model.distortions["distortions"][MAX_DISTORTION - middle :][:n]
-            product *= (1 - smoothing) * shares[j] / shares.sum() + smoothing / n
-    return product
+    return places
 
 
 def probability(model, source, target, links) -> float:
-    """Return the probability of an alignment, by Brown et al. (1993)."""
-    n, p1 = len(target), model.config.null_probability
+    """Return the probability of an alignment, by Brown et al. (1993), with the distributions of regard."""
+    n, p1, smoothing = len(target), model.config.null_probability, model.config.smoothing
     none = sum(link < 0 for link in links)
     # Each linked word can generate at most one null-aligned word, so these are at most half of all.
     if 2 * none > n:
@@ -93,7 +73,9 @@ def probability(model, source, target, links) -> float:
         product *= (1 if model.cepts else math.factorial(count)) * float(model.fertilities[word, count])
     for j, link in enumerate(links):
         product *= table_probability(model.table, model.table.words if link < 0 else source[link], target[j])
-    return product * distortion(model, links, len(source))
+    parts = np.split(model.displacements, [NUM_HEADS])
+    shares = np.concatenate([(1 - smoothing) * x / x.sum() + smoothing / len(x) for x in parts])
+    return product * float(np.prod(shares[displacements(model, links, len(source))]))
 
 
 def neighbors(links, m):
@@ -116,35 +98,24 @@ def test_hill_climbing_ends_at_a_local_maximum(model, tiny):
         assert max(near) <= reached * (1 + 1e-5)
 
 
-def test_expectations_are_sums_over_the_neighborhood(model, tiny):
+def test_posteriors_are_conditioned_on_the_other_links_and_counts_are_those_of_the_best(model, tiny):
     (block,) = iterate_blocks(tiny, model.table, 1)
-    null = np.empty(int(tiny.target.lengths.sum()), np.float32)
-    sums, counted = model.expect_fertilities(block, np.empty(len(block.layout.slots), np.float32), null, 1)
-    likelihood, at = 0.0, 0
-    counts = [np.zeros(size) for size in model.distortion_sizes.values()]
+    sums = model.expect(block, *block.buffers(), 1)
     best = by_sentence(model.align(tiny), tiny.target)
+    likelihood, counts = 0.0, np.zeros(NUM_DISPLACEMENTS)
+    fertilities = np.zeros_like(model.fertilities)
     for row, posteriors in enumerate(model.posteriors(tiny)):
-        source, target = tiny.source.sentence(row), tiny.target.sentence(row)
-        near = neighbors(tuple(best[row]), len(source))
-        shares = {links: probability(model, source, target, links) for links in near}
-        total = sum(shares.values())
-        likelihood += math.log(total)
-        expected, fertile = np.zeros(posteriors.shape), np.zeros((len(source), MAX_FERTILITY + 1))
-        for links, share in shares.items():
-            for j, link in enumerate(links):
-                if link >= 0:
-                    expected[j, link] += share / total
-            m = len(source)
-            steps = displacements(links, m) if model.cepts else (distances(links, m),)
-            for array, places, first in zip(counts, steps, (MAX_DISTORTION, -1), strict=False):
-                np.add.at(array, first + np.array(places, dtype=int), share / total)
-            for i in range(m):
-                fertile[i, sum(link == i for link in links)] += share / total
-        np.testing.assert_allclose(posteriors, expected, atol=1e-5)
-        np.testing.assert_allclose(counted[at : at + len(source)], fertile, atol=1e-5)
-        at += len(source)
+        source, target, links = tiny.source.sentence(row), tiny.target.sentence(row), tuple(best[row])
+        likelihood += math.log(probability(model, source, target, links))
+        np.add.at(counts, displacements(model, links, len(source)), 1)
+        for i, word in enumerate(source):
+            fertilities[word, links.count(i)] += 1
+        for j, posterior in enumerate(posteriors):
+            moved = [(*links[:j], i, *links[j + 1 :]) for i in range(-1, len(source))]
+            shares = np.array([probability(model, source, target, other) for other in moved])
+            np.testing.assert_allclose(posterior, shares[1:] / shares.sum(), atol=1e-5)
     assert sums[0] == pytest.approx(likelihood, rel=1e-5)
-    np.testing.assert_allclose(sums[2:], np.concatenate(counts), atol=1e-4)
+    np.testing.assert_array_equal(sums[2:], np.concatenate([counts, fertilities.ravel()]))
 
 
 @pytest.mark.parametrize("n", [1, 3, 6])
@@ -156,25 +127,15 @@ def test_probabilities_of_all_targets_sum_to_at_most_one(n):
     # Nearly all probability is on cepts of n adjacent words, so that a factor f! would exceed 1.
     fertilities = np.full((2, MAX_FERTILITY + 1), 1e-3, np.float32)
     fertilities[:, n] += 1 - fertilities.sum(1)
-    heads, others = np.full(NUM_DISTANCES, 1e-6), np.full(MAX_DISTORTION, 1e-6)
-    heads[MAX_DISTORTION + 1] = others[0] = 1
+    displacements = np.full(NUM_DISPLACEMENTS, 1e-6)
+    displacements[[MAX_DISPLACEMENT + 1, NUM_HEADS]] = 1
     config = IBM4Config(null_probability=0.01, smoothing=0.01)
-    distortions = {"heads": heads, "others": others}
-    model = IBM4Aligner(table, np.ones((2, NUM_JUMPS)), fertilities, distortions, config)
+    model = IBM4Aligner(table, np.ones((2, NUM_JUMPS)), config, fertilities, displacements)
     total = 0.0
     for row in range(len(corpus)):
         (block,) = iterate_blocks(corpus.subset(row, row + 1), table, 1)
         total += math.exp(model.expect(block, np.empty(n, np.float32), np.empty(n, np.float32), 1)[0])
     assert 0.8 < total <= 1
-
-
-@pytest.mark.parametrize("aligner", ALIGNERS)
-def test_result_does_not_depend_on_threads(aligner):
-    corpus = Corpus.from_tokens(random_pairs(1, number=300))
-    config = ALIGNERS[aligner](iterations=2, hmm_iterations=2)
-    single, three = (aligner.train(corpus, config, TrainingSetup(num_threads=n)) for n in (1, 3))
-    np.testing.assert_array_equal(single.fertilities, three.fertilities)
-    np.testing.assert_array_equal(single.align(corpus, 1), three.align(corpus, 3))
 
 
 @pytest.mark.parametrize("aligner", ALIGNERS)
@@ -185,33 +146,16 @@ def test_fertility_two_and_adjacent_words_are_learned(aligner):
     a, b = corpus.source.words.numbers(["a", "b"])
     assert model.fertilities[a].argmax() == 2 and model.fertilities[b].argmax() == 1
     if model.cepts:
-        others = model.distortions["others"]
+        others = model.displacements[NUM_HEADS:]
         assert others[0] > 0.9 * others.sum()
 
 
-def test_initial_distortions_are_those_of_the_links(model):
-    corpus = Corpus.from_tokens([(["a", "b", "c"], ["x", "y", "z", "w", "v"]), (["a"], ["x"])])
-    links = np.array([1, 0, -1, 1, 1, 0], dtype=np.int32)
-    counts = count_distortions(0, 2, corpus.layout(), model._parameters(), links)
-    expected = np.zeros(len(counts))
-    # Model 3: the diagonal of the first pair is at target positions 0, 2 and 4. Model 4: source word 0 has
-    # target word 1; word 1 has words 0, 3 and 4. The second pair starts at its first word.
-    for step in (2, -1, 1) if model.cepts else (-2, 1, 1, 2, 0):
-        expected[MAX_DISTORTION + step] += 1
-    for step in (3, 1) if model.cepts else ():
-        expected[NUM_DISTANCES + step - 1] += 1
-    np.testing.assert_array_equal(counts, expected)
+@pytest.mark.parametrize("config", ALIGNERS.values())
+def test_laws_of_aligners(config):
+    check_aligner(config(iterations=2, hmm_iterations=2))
 
 
-def test_loaded_aligner_gives_the_same_links_on_new_text(model, tiny):
-    pairs = [([], ["t1"]), (["s1"], []), (["s1", "s2"], ["never", "seen", "t1"])]
-    new = Corpus.from_tokens(pairs, (tiny.source.words, tiny.target.words), allow_empty=True)
-    sizes, arrays = (len(tiny.source.words), len(tiny.target.words)), model.arrays()
-    loaded = type(model).load(arrays, model.config, sizes)
-    links = loaded.align(new)
-    np.testing.assert_array_equal(links, model.align(new))
-    assert len(links) == 4 and links[0] == -1
-    assert all(np.isfinite(posteriors).all() for posteriors in loaded.posteriors(new))
-    name = next(iter(model.distortion_sizes))
-    with pytest.raises(DataError, match=name):
-        type(model).load(arrays | {name: arrays[name][:5]}, model.config, sizes)
+def test_damaged_arrays_are_named(model, tiny):
+    arrays = model.arrays() | {"displacements": model.displacements[:5]}
+    with pytest.raises(DataError, match="displacements"):
+        type(model).load(arrays, model.config, (len(tiny.source.words), len(tiny.target.words)))
