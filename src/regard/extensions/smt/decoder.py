@@ -7,6 +7,7 @@ known exactly, so that A* search with this exact heuristic returns paths in the 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from heapq import heappop, heappush
 
 import numpy as np
 
@@ -191,66 +192,42 @@ def _best_paths(
         int32 [found, S], the options of each path in target order; int32 [found], the number of options of
         each path; float64 [found], the scores.
     """
-    n = options.spans.shape[0]
+    n, final = options.spans.shape[0], hypotheses.final
     paths, lengths = np.empty((num_return, n), np.int32), np.zeros(num_return, np.int32)
     scores, codes = np.zeros(num_return), np.zeros(num_return, np.uint64)
-    # An item of the heap is a hypothesis at its position on a path; its parent is the next item of the path.
-    keys, places, parents = np.empty(1024), np.empty(1024, np.int64), np.empty(1024, np.int64)
-    heap, size, used, count = np.empty(1024, np.int64), 0, 0, 0
+    # Most lists of recombined hypotheses are never reached, so that they are sorted only on demand.
     ranked = np.zeros(len(hypotheses.scores), np.bool_)
-    tries = MAX_PATHS_PER_TRANSLATION * num_return
-    item = -1
-    while count < num_return and tries:
-        for step in range(2):
-            row, key, parent = _successor(hypotheses, ranked, keys, places, parents, item, step)
-            if row <= 0:
-                continue
-            if used == len(keys):
-                keys, places, parents, heap = _double(keys), _double(places), _double(parents), _double(heap)
-            keys[used], places[used], parents[used] = key, row, parent
-            size = _push(heap, size, keys, used)
-            used += 1
-        if size == 0:
-            break
-        item = heap[0]
-        size = _pop(heap, size, keys)
-        # A path is complete at the empty hypothesis (row 0). From there, the parents lead to the last phrase,
-        # so that the options are in target order.
-        if hypotheses.fields[places[item], PREVIOUS] == 0:
-            tries -= 1
-            length, place = 0, item
-            while place >= 0:
-                paths[count, length] = hypotheses.fields[places[place], OPTION]
-                length, place = length + 1, parents[place]
-            code = _hash_words(options, source, paths[count, :length])
-            # Equal hashes of different translations are possible in theory; one of them would be omitted.
-            if not np.any(codes[:count] == code):
-                lengths[count], scores[count], codes[count] = length, keys[item], code
-                count += 1
+    _rank(hypotheses, final)
+    # A hypothesis on a path: minus the score of the path, the row, and the next one of the path in `visited`.
+    heap = [(-hypotheses.scores[final], final, -1)]
+    visited = heap[:0]
+    count, tries = 0, MAX_PATHS_PER_TRANSLATION * num_return
+    while len(heap) and count < num_return and tries:
+        visited.append(heappop(heap))
+        cost, row, after = visited[-1]
+        # Scores are sums, so that the rest of the path changes by the difference of the two hypotheses.
+        other, previous = hypotheses.fields[row, NEXT_RECOMBINED], hypotheses.fields[row, PREVIOUS]
+        if other >= 0:
+            difference = hypotheses.scores[row] - hypotheses.scores[other]
+            heappush(heap, (cost + difference, other, after))
+        if previous:
+            if not ranked[previous]:
+                _rank(hypotheses, previous)
+                ranked[previous] = True
+            heappush(heap, (cost, previous, len(visited) - 1))
+            continue
+        # The path is complete at the empty hypothesis, row 0. From there, its options are in target order.
+        tries -= 1
+        length, place = 0, len(visited) - 1
+        while place >= 0:
+            paths[count, length] = hypotheses.fields[visited[place][1], OPTION]
+            length, place = length + 1, visited[place][2]
+        code = _hash_words(options, source, paths[count, :length])
+        # Equal hashes of different translations are possible in theory; one of them would be omitted.
+        if not np.any(codes[:count] == code):
+            lengths[count], scores[count], codes[count] = length, -cost, code
+            count += 1
     return paths[:count], lengths[:count], scores[:count]
-
-
-@njit(nogil=True, cache=True)
-def _successor(hypotheses, ranked, keys, places, parents, item, step):
-    """Return the hypothesis, the key and the parent of a successor of an item; the hypothesis is -1 if none.
-
-    Successor 0 of an item is its best predecessor, successor 1 is the next best hypothesis at its position.
-    Item -1 stands for the end of all paths.
-    """
-    if step == 0:
-        row = hypotheses.final if item < 0 else hypotheses.fields[places[item], PREVIOUS]
-        if row <= 0:
-            return -1, 0.0, -1
-        # Most lists of recombined hypotheses are never reached, so that they are sorted only on demand.
-        if not ranked[row]:
-            _rank(hypotheses, row)
-            ranked[row] = True
-        return row, hypotheses.scores[row] if item < 0 else keys[item], item
-    row = -1 if item < 0 else hypotheses.fields[places[item], NEXT_RECOMBINED]
-    if row < 0:
-        return -1, 0.0, -1
-    # Scores are sums, so that the rest of the path changes by the difference of the two hypotheses.
-    return row, keys[item] - hypotheses.scores[places[item]] + hypotheses.scores[row], parents[item]
 
 
 @njit(nogil=True, cache=True)
@@ -321,36 +298,3 @@ def _hash_words(options, source, path):
             code = (code ^ np.uint64(word + (1 << 32))) * np.uint64(0x9E3779B97F4A7C15)
             code ^= code >> np.uint64(31)
     return code
-
-
-@njit(nogil=True, cache=True)
-def _double(array):
-    return np.concatenate((array, np.empty_like(array)))
-
-
-@njit(nogil=True, cache=True)
-def _push(heap, size, keys, item):
-    place = size
-    while place and keys[heap[(place - 1) >> 1]] < keys[item]:
-        heap[place] = heap[(place - 1) >> 1]
-        place = (place - 1) >> 1
-    heap[place] = item
-    return size + 1
-
-
-@njit(nogil=True, cache=True)
-def _pop(heap, size, keys):
-    size -= 1
-    item, place = heap[size], 0
-    while True:
-        below = 2 * place + 1
-        if below >= size:
-            break
-        if below + 1 < size and keys[heap[below + 1]] > keys[heap[below]]:
-            below += 1
-        if keys[heap[below]] <= keys[item]:
-            break
-        heap[place] = heap[below]
-        place = below
-    heap[place] = item
-    return size
