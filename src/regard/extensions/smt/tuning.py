@@ -15,8 +15,10 @@ with `tokenize = "none"`, but it is not smoothed: it is 0 if there is no match o
 """
 
 import logging
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -25,6 +27,8 @@ from regard.extensions.smt.model import TuningConfig
 from regard.extensions.smt.translation_options import BACKWARD, COPIES, NUM_FEATURES
 from regard.extensions.smt.trie import stable_argsort
 from regard.kernels.compilation import njit
+
+_log = logging.getLogger(__name__)
 
 NUM_STATISTICS = 9
 """The number of statistics: 4 of matches, 4 of n-grams of the translation, and the reference length."""
@@ -49,7 +53,10 @@ class NBestLists:
 
     def bleu(self, weights: np.ndarray) -> float:
         """Return the BLEU, in [0, 1], of the top-scoring translations under the given weights."""
-        return float(_bleu_at(self.offsets, self.features @ weights, self.counts))
+        scores = self.features @ weights
+        spans = [span for span in pairwise(self.offsets.tolist()) if span[0] < span[1]]
+        rows = [start + int(scores[start:end].argmax()) for start, end in spans]
+        return float(compute_bleu(self.counts[rows].sum(0)))
 
 
 def line_search(
@@ -117,15 +124,6 @@ def _coordinate_ascent(
 
 
 @njit(nogil=True, cache=True)
-def _bleu_at(offsets, scores, counts):
-    total = np.zeros(NUM_STATISTICS)
-    for row in range(len(offsets) - 1):
-        if offsets[row] < offsets[row + 1]:
-            total += counts[offsets[row] + np.argmax(scores[offsets[row] : offsets[row + 1]])]
-    return compute_bleu(total)
-
-
-@njit(nogil=True, cache=True)
 def _search_line(offsets, slopes, heights, counts, reach):
     """Sweep over the corners of all upper envelopes from left to right."""
     corners, deltas = np.empty(len(slopes)), np.empty((len(slopes), 2), np.int64)
@@ -179,11 +177,16 @@ def _search_line(offsets, slopes, heights, counts, reach):
     return step, best
 
 
-def bleu_statistics(translations: Sequence[Sequence[int]], reference: Sequence[int]) -> np.ndarray:
-    """Return the statistics of translations of one sentence, float64 [translations, NUM_STATISTICS]."""
-    flat = np.array([word for words in translations for word in words], dtype=np.int64)
-    offsets = np.concatenate([[0], np.cumsum([len(words) for words in translations])]).astype(np.int64)
-    return _count(flat, offsets, np.array(reference, dtype=np.int64))
+def bleu_statistics(words: Sequence[int], reference: Sequence[int]) -> np.ndarray:
+    """Return the statistics of a translation of a sentence, float64 [NUM_STATISTICS]."""
+    counts = np.zeros(NUM_STATISTICS)
+    counts[8] = len(reference)
+    for n in range(1, 5):
+        ngrams, known = (
+            Counter(zip(*(side[start:] for start in range(n)), strict=False)) for side in (words, reference)
+        )
+        counts[n - 1], counts[3 + n] = (ngrams & known).total(), ngrams.total()
+    return counts
 
 
 @njit(nogil=True, cache=True)
@@ -196,37 +199,6 @@ def compute_bleu(counts):
         total += np.log(counts[n] / counts[4 + n])
     brevity = min(0.0, 1 - counts[8] / counts[4])
     return np.exp(total / 4 + brevity)
-
-
-@njit(nogil=True, cache=True)
-def _same(one, i, other, j, n):
-    for k in range(n):
-        if one[i + k] != other[j + k]:
-            return False
-    return True
-
-
-@njit(nogil=True, cache=True)
-def _count(flat, offsets, reference):
-    counts = np.zeros((len(offsets) - 1, NUM_STATISTICS))
-    taken = np.empty(len(reference), np.bool_)
-    for row in range(len(offsets) - 1):
-        start, end = offsets[row], offsets[row + 1]
-        counts[row, 8] = len(reference)
-        for n in range(1, 5):
-            counts[row, 3 + n] = max(0, end - start - n + 1)
-            # Each n-gram of the reference matches at most once, which clips the counts.
-            taken[:] = False
-            for i in range(start, end - n + 1):
-                for j in range(len(reference) - n + 1):
-                    if not taken[j] and _same(flat, i, reference, j, n):
-                        taken[j] = True
-                        counts[row, n - 1] += 1
-                        break
-    return counts
-
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -244,48 +216,22 @@ class TuningText:
     copied_ids: Sequence[Sequence[int]]
 
 
+_Pool = dict[tuple[tuple[int, ...], bytes], tuple[np.ndarray, np.ndarray]]
+"""The features and the BLEU statistics of all translations of a sentence, by words and features, because
+different derivations can give the same words with other features."""
+
+
 @dataclass(frozen=True)
 class TuningRound:
-    """The result of one round of tuning.
+    """The result of one round of tuning. Round 0 uses the initial weights.
 
     Attributes:
-        round_number: The number of the round; round 0 uses the initial weights.
         weights: The weights of the decoder in this round.
         bleu: The BLEU of the translations on tokens, from 0 to 100.
-        num_translations: The number of translations in all n-best lists.
     """
 
-    round_number: int
     weights: np.ndarray
     bleu: float
-    num_translations: int
-
-
-@dataclass
-class _NBestPool:
-    """The accumulated translations of one sentence, without duplicates of words and features.
-
-    Attributes:
-        features: The features of each translation, float64 [features].
-        counts: The BLEU statistics of each translation.
-        known: The words and the rounded features of each translation.
-    """
-
-    features: list[np.ndarray] = field(default_factory=list)
-    counts: list[np.ndarray] = field(default_factory=list)
-    known: set[tuple[tuple[int, ...], bytes]] = field(default_factory=set)
-
-    def add(
-        self, translations: Sequence[tuple[int, ...]], features: Sequence[np.ndarray], counts: np.ndarray
-    ) -> None:
-        """Add the translations that are new."""
-        for words, row_features, row in zip(translations, features, counts, strict=True):
-            # Different derivations can give the same words with other features.
-            key = words, row_features.round(6).tobytes()
-            if key not in self.known:
-                self.known.add(key)
-                self.features.append(row_features)
-                self.counts.append(row)
 
 
 def tune_weights(
@@ -303,48 +249,46 @@ def tune_weights(
     last = NUM_FEATURES if decoder.lexicalized else BACKWARD
     tuned = np.array([feature for feature in range(last) if feature != COPIES])
     rng = np.random.default_rng(seed)
-    pools = [_NBestPool() for _ in text.sources]
+    pools: list[_Pool] = [{} for _ in text.sources]
     rounds: list[TuningRound] = []
-    weights = decoder.weights
+    weights, size = decoder.weights, 0
+    # Without tuning, one translation per sentence suffices for the BLEU of the initial weights.
+    num_return = config.nbest_size if config.num_rounds else 1
     while True:
-        size = rounds[-1].num_translations if rounds else 0
-        # Without tuning, one translation per sentence suffices for the BLEU of the initial weights.
-        num_return = config.nbest_size if config.num_rounds else 1
         translated = replace(decoder, weights=weights).translate(text.sources, num_return, num_threads)
         bleu = _add_translations(pools, text, translated)
-        rounds.append(TuningRound(len(rounds), weights, bleu, sum(len(pool.counts) for pool in pools)))
-        _log.info("tuning, round %d: BLEU %.2f", rounds[-1].round_number, bleu)
+        _log.info("tuning, round %d: BLEU %.2f", len(rounds), bleu)
+        rounds.append(TuningRound(weights, bleu))
+        offsets = np.cumsum([0, *map(len, pools)]).astype(np.int64)
         # Without new translations the lists, and therefore the weights, would stay the same.
-        if len(rounds) > config.num_rounds or rounds[-1].num_translations == size:
+        if len(rounds) > config.num_rounds or offsets[-1] == size:
             return rounds
+        size = offsets[-1]
         best = max(rounds, key=lambda tuning_round: tuning_round.bleu)
         starts = [weights] if best is rounds[-1] else [weights, best.weights]
-        offsets = np.cumsum([0, *(len(pool.counts) for pool in pools)]).astype(np.int64)
-        features = np.array([row for pool in pools for row in pool.features])
-        lists = NBestLists(offsets, features, np.array([row for pool in pools for row in pool.counts]))
+        features, counts = zip(*(row for pool in pools for row in pool.values()), strict=True)
+        lists = NBestLists(offsets, np.array(features), np.array(counts))
         tried = [maximize_bleu(lists, start, tuned, config.num_restarts, rng) for start in starts]
         weights = max(tried, key=lambda outcome: outcome[1])[0]
 
 
 def _add_translations(
-    pools: Sequence[_NBestPool], text: TuningText, translated: Sequence[Sequence[PhraseTranslation]]
+    pools: Sequence[_Pool], text: TuningText, translated: Sequence[Sequence[PhraseTranslation]]
 ) -> float:
     """Add n-best lists to the pools, and return the BLEU of their first translations, from 0 to 100."""
     total = np.zeros(NUM_STATISTICS)
     for pool, nbest, reference, copied_ids in zip(
         pools, translated, text.references, text.copied_ids, strict=True
     ):
-        if nbest:
-            translations = [_words(candidate, copied_ids) for candidate in nbest]
-            counts = bleu_statistics(translations, reference)
-            total += counts[0]
-            pool.add(translations, [candidate.features for candidate in nbest], counts)
+        for rank, candidate in enumerate(nbest):
+            words = tuple(
+                copied_ids[phrase.start] if word == COPIED else word
+                for phrase in candidate.phrases
+                for word in phrase.words
+            )
+            key = words, candidate.features.round(6).tobytes()
+            if key not in pool:
+                pool[key] = candidate.features, bleu_statistics(words, reference)
+            if rank == 0:
+                total += pool[key][1]
     return 100 * float(compute_bleu(total))
-
-
-def _words(translation: PhraseTranslation, copied_ids: Sequence[int]) -> tuple[int, ...]:
-    """Return the target word ids of a translation, with those of copied words replaced."""
-    words: list[int] = []
-    for phrase in translation.phrases:
-        words += [copied_ids[phrase.start] if word == COPIED else word for word in phrase.words]
-    return tuple(words)
