@@ -15,34 +15,18 @@ import logging
 from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import count
 
 import numpy as np
 
 from regard.errors import DataError
 from regard.extensions.smt.language_model import BEGIN, END, SPECIAL_WORDS, UNKNOWN_WORD, NgramLanguageModel
-from regard.extensions.smt.trie import Trie, TrieBuilder, grow_level
+from regard.extensions.smt.trie import Trie, TrieBuilder
 
 _log = logging.getLogger(__name__)
 
 FALLBACK_DISCOUNTS = (0.5, 1.0, 1.5)
 """The discounts if they cannot be computed from the counts of counts, as in small or artificial texts."""
-
-
-@dataclass(frozen=True, eq=False)
-class _NgramCounts:
-    """The n-gram counts of a text.
-
-    Attributes:
-        trie: The n-grams.
-        adjusted: int64 [nodes], the adjusted count a of each n-gram; 0 for `<s>` and words that do not occur.
-        suffixes: int64 [nodes], the node of each n-gram without its first word.
-    """
-
-    trie: Trie
-    adjusted: np.ndarray
-    suffixes: np.ndarray
 
 
 def estimate_language_model(
@@ -75,11 +59,18 @@ def estimate_language_model(
     del numbers["<UNK>"]
     if not ((tokens != BEGIN) & (tokens != END)).any():
         raise DataError(f"{name} contains no word, so that no language model can be estimated")
-    return _smooth(_count_ngrams(tokens, len(numbers), order, name), tuple(numbers))
+    return _smooth(*_count_ngrams(tokens, len(numbers), order, name), tuple(numbers))
 
 
-def _count_ngrams(tokens: np.ndarray, vocab_size: int, order: int, name: str) -> _NgramCounts:
-    """Count the n-grams within sentences, each of which starts with `BEGIN` and ends with `END`."""
+def _count_ngrams(
+    tokens: np.ndarray, vocab_size: int, order: int, name: str
+) -> tuple[Trie, np.ndarray, np.ndarray]:
+    """Count the n-grams within sentences, each of which starts with `BEGIN` and ends with `END`.
+
+    Returns:
+        The n-grams; int64 [nodes], the adjusted count a of each, 0 for `<s>` and words that do not occur;
+        int64 [nodes], the node of each n-gram without its first word.
+    """
     ends = np.flatnonzero(tokens == END)
     # The number of words from each position to the end of its sentence, so that n-grams do not cross it.
     left = np.repeat(ends, np.diff(np.concatenate([[-1], ends]))) - np.arange(len(tokens))
@@ -95,14 +86,17 @@ def _count_ngrams(tokens: np.ndarray, vocab_size: int, order: int, name: str) ->
                 f"{name}: no sentence has {length} words, including <s> and </s>, as the order {order} "
                 f"requires; use an order of at most {length - 1}"
             )
-        level = grow_level(nodes[places], tokens[places + length - 1], vocab_size)
-        opens.append(opens[-1][level.parents - builder.levels[-2]])
-        counts.append(np.bincount(level.members, minlength=len(level.words)))
-        suffix = np.empty(len(level.words), dtype=np.int64)
-        suffix[level.members] = nodes[places + 1]
+        grown = builder.grow(nodes[places], tokens[places + length - 1])
+        above, start, end = builder.levels[-3:]
+        members, size = grown - start, end - start
+        counts.append(np.bincount(members, minlength=size))
+        starts_text, suffix = np.empty(size, dtype=bool), np.empty(size, dtype=np.int64)
+        starts_text[members] = opens[-1][nodes[places] - above]
+        opens.append(starts_text)
+        suffix[members] = nodes[places + 1]
         suffixes.append(suffix)
         # From here on, `nodes` contains the longer n-grams; positions near the end of a sentence keep theirs.
-        nodes[places] = builder.add(level.parents, level.words) + level.members
+        nodes[places] = grown
     trie = builder.build()
     # An n-gram of order n + 1 adds one distinct preceding word to the n-gram that is its suffix.
     for length in range(1, order):
@@ -110,7 +104,7 @@ def _count_ngrams(tokens: np.ndarray, vocab_size: int, order: int, name: str) ->
         distinct = np.bincount(suffixes[length + 1] - start, minlength=end - start)
         counts[length] = np.where(opens[length], counts[length], distinct)
     counts[1][BEGIN] = 0  # <s> is never predicted
-    return _NgramCounts(trie, np.concatenate(counts).astype(np.int64), np.concatenate(suffixes))
+    return trie, np.concatenate(counts).astype(np.int64), np.concatenate(suffixes)
 
 
 def compute_discounts(adjusted: np.ndarray, name: str) -> tuple[float, float, float]:
@@ -136,9 +130,10 @@ def compute_discounts(adjusted: np.ndarray, name: str) -> tuple[float, float, fl
     return FALLBACK_DISCOUNTS
 
 
-def _smooth(counts: _NgramCounts, vocabulary: tuple[str, ...]) -> NgramLanguageModel:
-    """Compute the smoothed language model from n-gram counts."""
-    trie, adjusted = counts.trie, counts.adjusted
+def _smooth(
+    trie: Trie, adjusted: np.ndarray, suffixes: np.ndarray, vocabulary: tuple[str, ...]
+) -> NgramLanguageModel:
+    """Compute the smoothed language model from the results of `_count_ngrams`."""
     parents = trie.parents()
     probs = np.zeros(len(trie))
     backoffs = np.ones(len(trie))
@@ -153,7 +148,7 @@ def _smooth(counts: _NgramCounts, vocabulary: tuple[str, ...]) -> NgramLanguageM
         reserved = np.bincount(parent, discount, minlength=size)
         # A context that was never counted leaves all probability to the lower order.
         gamma = np.divide(reserved, total, out=np.ones(size), where=total > 0)
-        lower = probs[counts.suffixes[nodes]]
+        lower = probs[suffixes[nodes]]
         share = np.divide(counted - discount, total[parent], out=np.zeros(len(parent)), where=counted > 0)
         probs[nodes] = share + gamma[parent] * lower
         backoffs[above] = gamma
@@ -163,6 +158,5 @@ def _smooth(counts: _NgramCounts, vocabulary: tuple[str, ...]) -> NgramLanguageM
     log_probs = np.minimum(np.log10(np.maximum(probs, floor)), 0)
     log_backoffs = np.log10(np.maximum(backoffs, floor))
     log_backoffs[0] = 0.0  # the empty context has no backoff
-    return NgramLanguageModel(
-        vocabulary, trie, log_probs.astype(np.float32), log_backoffs.astype(np.float32), counts.suffixes
-    )
+    logarithms = log_probs.astype(np.float32), log_backoffs.astype(np.float32)
+    return NgramLanguageModel(vocabulary, trie, *logarithms, suffixes)

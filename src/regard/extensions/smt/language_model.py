@@ -26,7 +26,7 @@ from regard.config.results import Result, perplexity
 from regard.errors import DataError
 from regard.extensions.smt.trie import Trie, read_only
 from regard.kernels.compilation import njit
-from regard.text.array_files import check_array, check_range, load_arrays
+from regard.text.array_files import check_arrays, load_arrays
 from regard.text.files import open_atomic
 from regard.text.reading import InvalidJsonError, checked_file, parse_json
 
@@ -230,12 +230,14 @@ class NgramLanguageModel:
             raise DataError(
                 f"vocabulary: expected {' '.join(SPECIAL_WORDS)} followed by other, distinct words"
             )
-        for name in ("log_probs", "backoffs"):
-            check_array(name, getattr(self, name), "float32", nodes)
-            check_range(name, getattr(self, name), -MAX_ABS_LOG_PROB, MAX_ABS_LOG_PROB)
-        check_array("suffixes", self.suffixes, "int64", nodes)
+        log_prob_form = "float32", -MAX_ABS_LOG_PROB, MAX_ABS_LOG_PROB, nodes
+        forms = {
+            "log_probs": log_prob_form,
+            "backoffs": log_prob_form,
+            "suffixes": ("int64", -1, nodes - 1, nodes),
+        }
+        check_arrays({name: getattr(self, name) for name in forms}, forms)
         # A suffix precedes its n-gram, so that following suffixes always terminates.
-        check_range("suffixes", self.suffixes, -1, nodes - 1)
         if (self.suffixes[1:] < 0).any() or (self.suffixes[1:] >= np.arange(1, nodes)).any():
             raise DataError("suffixes: a suffix does not precede its n-gram")
 

@@ -16,7 +16,7 @@ from typing import Literal
 import numpy as np
 from safetensors.numpy import save_file
 
-from regard.alignment.corpus import Corpus, Text
+from regard.alignment.corpus import Corpus
 from regard.alignment.symmetrize import LinkTable
 from regard.errors import DataError
 from regard.extensions.smt.extraction import (
@@ -27,8 +27,8 @@ from regard.extensions.smt.extraction import (
     lexical_weights,
 )
 from regard.extensions.smt.kneser_ney import compute_discounts
-from regard.extensions.smt.trie import Trie, build_phrase_trie, concatenate_ranges, grow_level
-from regard.text.array_files import check_array, check_offsets, check_range, load_arrays
+from regard.extensions.smt.trie import Trie, build_phrase_trie, concatenate_ranges
+from regard.text.array_files import check_array, check_arrays, check_offsets, load_arrays
 from regard.text.reading import checked_file
 
 Smoothing = Literal["kneser-ney", "none"]
@@ -107,18 +107,16 @@ class PhraseTable:
         """
         self.trie.check(source_words)
         pairs, phrases = len(self.targets), len(self.target_offsets) - 1
-        check_offsets("entries", self.entries, len(self.trie), pairs)
-        check_array("targets", self.targets, "int32", None)
-        check_range("targets", self.targets, 0, phrases - 1)
-        check_array("scores", self.scores, "float32", pairs, len(SCORES))
-        check_array("reordering", self.reordering, "float32", pairs, 6)
-        for name, values in (("scores", self.scores), ("reordering", self.reordering)):
-            check_range(name, values, *_LOG_PROB_RANGE)
+        forms = {
+            "targets": ("int32", 0, phrases - 1, None),
+            "scores": ("float32", *_LOG_PROB_RANGE, pairs, len(SCORES)),
+            "reordering": ("float32", *_LOG_PROB_RANGE, pairs, 6),
+            "forward_classes": ("int32", 0, max(0, pairs - 1), pairs),
+            "target_words": ("int32", 0, target_words - 1, None),
+        }
+        check_arrays({name: getattr(self, name) for name in forms}, forms)
         check_array("links", self.links, "int64", pairs)
-        check_array("forward_classes", self.forward_classes, "int32", pairs)
-        check_range("forward_classes", self.forward_classes, 0, max(0, pairs - 1))
-        check_array("target_words", self.target_words, "int32", None)
-        check_range("target_words", self.target_words, 0, target_words - 1)
+        check_offsets("entries", self.entries, len(self.trie), pairs)
         check_offsets("target_offsets", self.target_offsets, phrases, len(self.target_words))
 
 
@@ -129,34 +127,33 @@ _NAMES = tuple(name for name in PhraseTable.__dataclass_fields__ if name != "tri
 
 
 def _build_phrase_table(
-    sources: PhraseList,
+    trie: Trie,
+    nodes: np.ndarray,
     targets: PhraseList,
-    pairs: tuple[np.ndarray, np.ndarray],
+    rows: np.ndarray,
     columns: Mapping[str, np.ndarray],
-    size: int,
 ) -> PhraseTable:
     """Sort phrase pairs into a table with the `MAX_TRANSLATIONS` best translations of each phrase.
 
     Args:
-        sources: The source phrases.
+        trie: The source phrases.
+        nodes: int64, the node of the source phrase of each pair.
         targets: The target phrases.
-        pairs: int64, the indices of the source phrase and of the target phrase of each pair.
+        rows: int64, the index of the target phrase of each pair.
         columns: The scores, links and reordering of each pair; see `PhraseTable`.
-        size: The size of the source vocabulary.
     """
-    trie, nodes = build_phrase_trie(*sources, size)
-    node, scores = nodes[pairs[0]], columns["scores"]
+    scores = columns["scores"]
     # Ties are broken by the target phrase, so that the order of the input pairs does not matter.
-    order = np.lexsort((pairs[1], -scores[:, 1], -scores[:, 0], node))
-    ordered = node[order]
+    order = np.lexsort((rows, -scores[:, 1], -scores[:, 0], nodes))
+    ordered = nodes[order]
     # The rank of a pair within its source phrase: its position minus that of the first pair of the phrase.
     rank = np.arange(len(order)) - np.searchsorted(ordered, ordered)
     order = order[rank < MAX_TRANSLATIONS]
-    used, target_rows = np.unique(pairs[1][order], return_inverse=True)
+    used, target_rows = np.unique(rows[order], return_inverse=True)
     lengths = targets.offsets[used + 1] - targets.offsets[used]
     words = targets.words[concatenate_ranges(targets.offsets[used], lengths)]
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    entries = np.concatenate([[0], np.cumsum(np.bincount(node[order], minlength=len(trie)))])
+    entries = np.concatenate([[0], np.cumsum(np.bincount(nodes[order], minlength=len(trie)))])
     reordering = columns["reordering"][order].astype(np.float32)
     # Hypotheses are recombined if their last phrases have equal forward scores, not only if they are equal.
     _, ahead = np.unique(reordering[:, 3:], axis=0, return_inverse=True)
@@ -195,14 +192,16 @@ def estimate_phrase_table(
     phrases = extract_phrases(corpus, links, max_length)
     if unknown is not None:
         known = np.ones(len(phrases.rows), dtype=bool)
-        for side in _sides(corpus, phrases):
+        for tokens, starts, lengths, _ in _sides(corpus, phrases):
             # Differences of cumulative counts are the counts of all spans, in time linear in the text.
-            before = np.concatenate([[0], np.cumsum(np.asarray(side.text.tokens) == unknown, dtype=np.int64)])
-            known &= before[side.places + side.lengths] == before[side.places]
+            before = np.concatenate([[0], np.cumsum(tokens == unknown, dtype=np.int64)])
+            known &= before[starts + lengths] == before[starts]
         phrases = PhraseOccurrences(**{name: column[known] for name, column in vars(phrases).items()})
     if not len(phrases.rows):
         raise DataError("no phrase pair could be extracted: the text has no word links")
-    (sources, left_rows), (targets, right_rows) = (side.number() for side in _sides(corpus, phrases))
+    source_side, target_side = _sides(corpus, phrases)
+    trie, nodes, sources, left_rows = _distinct_phrases(*source_side)
+    _, _, targets, right_rows = _distinct_phrases(*target_side)
     size = len(targets.offsets) - 1
     keys, members, counts = np.unique(left_rows * size + right_rows, return_inverse=True, return_counts=True)
     pairs = keys // size, keys % size
@@ -220,47 +219,33 @@ def estimate_phrase_table(
         "links": masks,
         "reordering": np.concatenate(orientations, axis=1),
     }
-    return _build_phrase_table(sources, targets, pairs, values, len(corpus.source.words))
+    return _build_phrase_table(trie, nodes[pairs[0]], targets, pairs[1], values)
 
 
-@dataclass(frozen=True, eq=False)
-class _Spans:
-    """The phrases of one side, as spans of its text.
-
-    Attributes:
-        text: The text of the side.
-        places: The index of the first word of each phrase in `text.tokens`.
-        lengths: The number of words of each phrase.
-    """
-
-    text: Text
-    places: np.ndarray
-    lengths: np.ndarray
-
-    def number(self) -> tuple[PhraseList, np.ndarray]:
-        """Return the distinct phrases, and the index of each phrase among them."""
-        tokens, places, lengths, size = self.text.tokens, self.places, self.lengths, len(self.text.words)
-        # The nodes of a trie, without the trie itself: equal phrases have equal nodes.
-        nodes = 1 + tokens[places].astype(np.int64)
-        base = 1 + size
-        for length in range(2, int(lengths.max()) + 1):
-            longer = np.flatnonzero(lengths >= length)
-            level = grow_level(nodes[longer], tokens[places[longer] + length - 1], size)
-            nodes[longer] = base + level.members
-            base += len(level.words)
-        _, first, members = np.unique(nodes, return_index=True, return_inverse=True)
-        sizes = lengths[first].astype(np.int64)
-        words = tokens[concatenate_ranges(places[first], sizes)].astype(np.int64)
-        offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        return PhraseList(words, offsets), members.reshape(-1).astype(np.int64)
+_Spans = tuple[np.ndarray, np.ndarray, np.ndarray, int]
+"""The phrases of one side: the tokens of its text, the index of each phrase's first word in them, its
+length, and the size of the vocabulary."""
 
 
 def _sides(corpus: Corpus, found: PhraseOccurrences) -> tuple[_Spans, _Spans]:
     source, target = corpus.source, corpus.target
+    left, right = source.starts[found.rows], target.starts[found.rows]
     return (
-        _Spans(source, source.starts[found.rows] + found.source_starts, found.source_lengths),
-        _Spans(target, target.starts[found.rows] + found.target_starts, found.target_lengths),
+        (source.tokens, left + found.source_starts, found.source_lengths, len(source.words)),
+        (target.tokens, right + found.target_starts, found.target_lengths, len(target.words)),
     )
+
+
+def _distinct_phrases(
+    tokens: np.ndarray, starts: np.ndarray, lengths: np.ndarray, vocab_size: int
+) -> tuple[Trie, np.ndarray, PhraseList, np.ndarray]:
+    """Return a trie of phrases, the nodes and words of the distinct ones, and the index of each phrase."""
+    trie, nodes = build_phrase_trie(tokens, starts, lengths, vocab_size)
+    distinct, first, members = np.unique(nodes, return_index=True, return_inverse=True)
+    sizes = lengths[first].astype(np.int64)
+    words = tokens[concatenate_ranges(starts[first], sizes)].astype(np.int64)
+    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    return trie, distinct, PhraseList(words, offsets), members.reshape(-1).astype(np.int64)
 
 
 def _most_frequent(members: np.ndarray, links: np.ndarray, size: int) -> np.ndarray:

@@ -94,63 +94,6 @@ class Trie:
         check_range("words", self.words[1:], 0, vocab_size - 1)
 
 
-@dataclass(frozen=True, eq=False)
-class Level:
-    """A new level of a trie.
-
-    Attributes:
-        parents: int64, the parent of each new n-gram; ascending.
-        words: int32, the last word of each new n-gram; ascending for each parent.
-        members: int64, the index of the new n-gram of each input item.
-    """
-
-    parents: np.ndarray
-    words: np.ndarray
-    members: np.ndarray
-
-
-def grow_level(nodes: np.ndarray, words: np.ndarray, vocab_size: int) -> Level:
-    """Return the sorted distinct pairs of a node and the following word.
-
-    Args:
-        nodes: int64, the node at each text position.
-        words: The word that follows each node.
-        vocab_size: The size of the vocabulary.
-    """
-    # One integer per pair sorts faster than two columns.
-    keys = nodes.astype(np.int64) * vocab_size + words
-    order = np.argsort(keys)
-    ordered = keys[order]
-    fresh = np.concatenate([[True], ordered[1:] != ordered[:-1]])[: len(keys)]
-    members = np.empty(len(keys), dtype=np.int64)
-    members[order] = np.cumsum(fresh) - 1
-    distinct = ordered[fresh]
-    return Level(distinct // vocab_size, (distinct % vocab_size).astype(np.int32), members)
-
-
-def build_phrase_trie(tokens: np.ndarray, offsets: np.ndarray, vocab_size: int) -> tuple[Trie, np.ndarray]:
-    """Return a trie of phrases and their prefixes.
-
-    Args:
-        tokens: The word ids of the phrases, concatenated.
-        offsets: int64 [phrases + 1], the index of the first word of each phrase.
-        vocab_size: The size of the vocabulary.
-
-    Returns:
-        The trie, and the node of each phrase: int64 [phrases].
-    """
-    lengths = np.diff(offsets)
-    builder = TrieBuilder(vocab_size)
-    nodes = np.zeros(len(lengths), dtype=np.int64)
-    rows = np.flatnonzero(lengths)
-    nodes[rows] = 1 + tokens[offsets[rows]]
-    for length in range(2, int(lengths.max(initial=1)) + 1):
-        rows = np.flatnonzero(lengths >= length)
-        level = grow_level(nodes[rows], tokens[offsets[rows] + length - 1], vocab_size)
-        nodes[rows] = builder.add(level.parents, level.words) + level.members
-    return builder.build(), nodes
-
-
 class TrieBuilder:
     """A trie that grows by whole levels, from the first level, which contains every word.
 
@@ -164,18 +107,30 @@ class TrieBuilder:
         self._words = [np.array([ABSENT]), np.arange(vocab_size)]
         self._num_children = [np.array([vocab_size])]
 
-    def add(self, parents: np.ndarray, words: np.ndarray) -> int:
-        """Add a level and return its first node.
+    def grow(self, nodes: np.ndarray, words: np.ndarray) -> np.ndarray:
+        """Add a level with the distinct pairs of a node and the word that follows it.
 
         Args:
-            parents: int64, the parent of each n-gram of the level; ascending.
-            words: The last word of each n-gram; ascending for each parent.
+            nodes: int64, nodes of the last level.
+            words: The word that follows each of them.
+
+        Returns:
+            int64, the new node of each pair.
         """
         start, end = self.levels[-2:]
+        vocab_size = self.levels[2] - 1
+        # One integer per pair sorts faster than two columns.
+        keys = nodes.astype(np.int64) * vocab_size + words
+        order = np.argsort(keys)
+        ordered = keys[order]
+        fresh = np.concatenate([[True], ordered[1:] != ordered[:-1]])[: len(keys)]
+        grown = np.empty(len(keys), dtype=np.int64)
+        grown[order] = end - 1 + np.cumsum(fresh)
+        parents, last_words = np.divmod(ordered[fresh], vocab_size)
         self._num_children.append(np.bincount(parents - start, minlength=end - start))
-        self._words.append(words)
-        self.levels.append(end + len(words))
-        return end
+        self._words.append(last_words)
+        self.levels.append(end + len(last_words))
+        return grown
 
     def build(self) -> Trie:
         """Return the trie of the levels so far."""
@@ -183,6 +138,28 @@ class TrieBuilder:
         num_children = np.concatenate([*self._num_children, leaves])
         first = np.concatenate([[1], 1 + np.cumsum(num_children)]).astype(np.int64)
         return Trie(tuple(self.levels), first, np.concatenate(self._words).astype(np.int32))
+
+
+def build_phrase_trie(
+    tokens: np.ndarray, starts: np.ndarray, lengths: np.ndarray, vocab_size: int
+) -> tuple[Trie, np.ndarray]:
+    """Return a trie of phrases and their prefixes.
+
+    Args:
+        tokens: The word ids of a text.
+        starts: int64 [phrases], the index of the first word of each phrase.
+        lengths: The number of words of each phrase, at least 1.
+        vocab_size: The size of the vocabulary.
+
+    Returns:
+        The trie, and the node of each phrase: int64 [phrases].
+    """
+    builder = TrieBuilder(vocab_size)
+    nodes = 1 + tokens[starts].astype(np.int64)
+    for length in range(2, int(lengths.max()) + 1):
+        rows = np.flatnonzero(lengths >= length)
+        nodes[rows] = builder.grow(nodes[rows], tokens[starts[rows] + length - 1])
+    return builder.build(), nodes
 
 
 def concatenate_ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
