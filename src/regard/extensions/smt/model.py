@@ -41,7 +41,7 @@ from regard.text.reading import (
     read_json,
     verify_checksums,
 )
-from regard.text.vocabulary import UNK
+from regard.text.vocabulary import UNK, Vocabulary
 
 PHRASE_DIR, DESCRIPTION_FILE = "phrase", "about.json"
 FORMAT_VERSION = 3
@@ -121,28 +121,13 @@ class PhraseDescription:
     sha256: Checksums = option(help="Checksums of the other files in the directory.")
 
 
-@dataclass(frozen=True, eq=False)
-class PhraseModel:
-    """A trained phrase-based system.
-
-    Attributes:
-        decoder: The decoder with tables and feature weights.
-        text: The tokenizers and vocabularies.
-        bleu: The BLEU of the validation text after tuning, from 0 to 100, on tokens.
-    """
-
-    decoder: PhraseDecoder
-    text: TextProcessor
-    bleu: float
-
-    def source_ids(self, tokens: list[str]) -> list[int]:
-        """Return the ids of source tokens; each distinct unknown token has a negative id: -1, -2..."""
-        ids = self.text.source.vocabulary.to_ids(tokens)
-        unknown_ids: dict[str, int] = {}
-        return [
-            unknown_ids.setdefault(token, -1 - len(unknown_ids)) if number == UNK else number
-            for token, number in zip(tokens, ids, strict=True)
-        ]
+def source_ids(vocabulary: Vocabulary, tokens: Sequence[str]) -> list[int]:
+    """Return the ids of source tokens; each distinct unknown token has a negative id: -1, -2..."""
+    unknown_ids: dict[str, int] = {}
+    return [
+        unknown_ids.setdefault(token, -1 - len(unknown_ids)) if number == UNK else number
+        for token, number in zip(tokens, vocabulary.to_ids(tokens), strict=True)
+    ]
 
 
 def build_decoder(
@@ -210,20 +195,19 @@ def save_phrases(
         raise CheckpointError(str(error)) from None
 
 
-def load_phrases(model_dir: Path, config: PhraseConfig, text: TextProcessor | None = None) -> PhraseModel:
-    """Load a system that `save_phrases` wrote.
+def load_phrases(model_dir: Path, config: PhraseConfig, text: TextProcessor) -> PhraseDecoder:
+    """Load the decoder of a system that `save_phrases` wrote.
 
     Args:
         model_dir: The model directory.
         config: The table `model` of its config, which gives the limits of the search.
-        text: The tokenizers and vocabularies. Default: those of the model directory.
+        text: The tokenizers and vocabularies.
 
     Raises:
         CheckpointError: if a file is missing, truncated or altered; the message names it.
     """
     directory = model_dir / PHRASE_DIR  # `read_description` checks it
     try:
-        text = text or TextProcessor.load(model_dir)
         description = read_description(model_dir)
         files = (path.name for path in directory.glob("*.safetensors"))
         verify_checksums(directory, description.sha256, files, DESCRIPTION_FILE)
@@ -237,8 +221,7 @@ def load_phrases(model_dir: Path, config: PhraseConfig, text: TextProcessor | No
     except DataError as error:
         raise CheckpointError(str(error)) from None
     weights = np.array([description.weights[name] for name in FEATURE_NAMES])
-    decoder = build_decoder(table, language_model, text, weights, config)
-    return PhraseModel(decoder, text, description.bleu)
+    return build_decoder(table, language_model, text, weights, config)
 
 
 def read_description(model_dir: Path) -> PhraseDescription:
@@ -273,7 +256,7 @@ class PhraseTranslator(BaseTranslator):
     they rank only translations of the same sentence.
 
     Attributes:
-        model: The system.
+        decoder: The decoder with tables and feature weights.
         text: Text processing of both sides.
         search: Search settings. `beam_size` is the number of hypotheses per stack that are extended, and
             `num_return` the number of translations returned. Apart from these, only the batch limits have an
@@ -282,7 +265,7 @@ class PhraseTranslator(BaseTranslator):
         name: Name of the system in messages.
     """
 
-    model: PhraseModel
+    decoder: PhraseDecoder
     text: TextProcessor
     search: GenerationConfig
     num_threads: int = 0
@@ -298,15 +281,16 @@ class PhraseTranslator(BaseTranslator):
 
     def describe(self) -> Description:
         """Return the properties of the system. Its parameters are the phrase pairs."""
-        return Description("phrase", num_parameters=len(self.model.decoder.table), attention="phrase")
+        return Description("phrase", num_parameters=len(self.decoder.table), attention="phrase")
 
     def translate_block(self, lines: Sequence[Line]) -> list[Translation]:
         """Translate the lines of one block."""
         untranslated = [self.tokenize(line) for line in lines]
-        sources = [self.model.source_ids(list(line.text_source_tokens)) for line in untranslated]
-        decoder = self.model.decoder
-        # A copy shares all tables with the model, so that it costs no memory.
-        decoder = replace(decoder, limits=replace(decoder.limits, stack_size=self.search.beam_size))
+        vocabulary = self.text.source.vocabulary
+        sources = [source_ids(vocabulary, line.text_source_tokens) for line in untranslated]
+        # A copy shares all tables with the decoder, so that it costs no memory.
+        limits = replace(self.decoder.limits, stack_size=self.search.beam_size)
+        decoder = replace(self.decoder, limits=limits)
         nbest_lists = decoder.translate(
             sources, self.search.num_return, self.num_threads or num_available_cpus()
         )

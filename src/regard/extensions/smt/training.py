@@ -15,19 +15,20 @@ from regard.alignment.corpus import Corpus, Text, WordList
 from regard.alignment.word_aligner import train_both
 from regard.config.cpu_threads import num_available_cpus
 from regard.data.dataset import PreparedData
-from regard.errors import CheckpointError
+from regard.data.text import TextProcessor
+from regard.errors import CheckpointError, DataError
 from regard.extensions.smt.decoder import PhraseDecoder
 from regard.extensions.smt.kneser_ney import estimate_language_model
 from regard.extensions.smt.language_model import NgramLanguageModel
 from regard.extensions.smt.model import (
     PHRASE_DIR,
     PhraseConfig,
-    PhraseModel,
     PhraseTranslator,
     build_decoder,
     load_phrases,
     read_description,
     save_phrases,
+    source_ids,
 )
 from regard.extensions.smt.phrase_table import estimate_phrase_table
 from regard.extensions.smt.translation_options import INITIAL_WEIGHTS
@@ -81,7 +82,8 @@ class PhraseSystem(TrainableSystem):
                     "directory"
                 )
             compare_checksums(description.file_checksums, model_dir / PHRASE_DIR, model_dir, file_checksums)
-            bleu, reason, seconds = load_phrases(model_dir, config).bleu, "an earlier run had finished", 0.0
+            load_phrases(model_dir, config, prepared.text)  # fails if a file is damaged
+            bleu, reason, seconds = description.bleu, "an earlier run had finished", 0.0
         else:
             bleu = _train(config, prepared, model_dir, file_checksums, seed, num_threads)
             reason, seconds = "tuning", time.monotonic() - begun
@@ -99,9 +101,13 @@ class PhraseSystem(TrainableSystem):
         recorded = read_description(model_dir).file_checksums
         checksums = file_checksums(model_dir, read_stated_config(model_dir))
         compare_checksums(recorded, model_dir / PHRASE_DIR, model_dir, checksums)
-        model = load_phrases(model_dir, run.model)
+        try:
+            text = TextProcessor.load(model_dir)
+        except DataError as error:
+            raise CheckpointError(str(error)) from None
+        decoder = load_phrases(model_dir, run.model, text)
         search = replace(run.generation, beam_size=run.model.stack_size, num_return=1)
-        return PhraseTranslator(model, model.text, search, num_threads, str(model_dir))
+        return PhraseTranslator(decoder, text, search, num_threads, str(model_dir))
 
 
 def _train(
@@ -118,8 +124,7 @@ def _train(
     """
     num_threads = num_threads or num_available_cpus()
     decoder = _estimate_tables(config, prepared, seed, num_threads)
-    text = _validation_text(prepared, PhraseModel(decoder, prepared.text, 0.0))
-    rounds = tune_weights(decoder, text, config.tuning, seed, num_threads)
+    rounds = tune_weights(decoder, _validation_text(prepared), config.tuning, seed, num_threads)
     best = max(rounds, key=lambda tuning_round: tuning_round.bleu)
     tuned = replace(decoder, weights=best.weights)
     save_phrases(output_dir, tuned, best.bleu, prepared.fingerprint, file_checksums)
@@ -168,7 +173,7 @@ def _language_model(config: PhraseConfig, prepared: PreparedData, rows: np.ndarr
     return estimate_language_model(sentences(), config.lm_order, "the target text")
 
 
-def _validation_text(prepared: PreparedData, system: PhraseModel) -> TuningText:
+def _validation_text(prepared: PreparedData) -> TuningText:
     """Return the validation text as word ids."""
     text = prepared.text
     # -1 stands for copied words (`COPIED`), so that the ids of unknown target words start at -2.
@@ -183,7 +188,7 @@ def _validation_text(prepared: PreparedData, system: PhraseModel) -> TuningText:
     sources, references, copied_ids = [], [], []
     for source, target in zip(*prepared.split("valid").raw_lines(), strict=True):
         tokens = text.source.tokenize(source)
-        sources.append(system.source_ids(tokens))
+        sources.append(source_ids(text.source.vocabulary, tokens))
         copied_ids.append(target_ids(tokens))
         references.append(target_ids(text.target.tokenize(target)))
     return TuningText(sources, references, copied_ids)
