@@ -89,11 +89,10 @@ def stack_search(
     numbers[0, PREVIOUS], numbers[0, OPTION], numbers[0, STATE] = -1, -1, model.states[1 + BEGIN]
     numbers[0, NEXT_RECOMBINED] = numbers[0, NEXT_IN_STACK] = -1
     extensions = np.empty((min(n, 2 * distortion_limit + 1) * longest, 4), np.int64)
-    used, final, heads[0] = 1, -1, 0
+    used, final, heads[0], counts[0] = 1, -1, 0, 1
     for covered in range(n):
-        rows = _select_for_extension(
-            covered, heads, numbers, totals, stack_size, best[covered] - max_score_difference
-        )
+        floor = best[covered] - max_score_difference
+        rows = _select_for_extension(covered, heads, counts, numbers, totals, stack_size, floor)
         for row in rows:
             first, last, option = numbers[row, FIRST], numbers[row, LAST], numbers[row, OPTION]
             state, score = numbers[row, STATE], scores[row]
@@ -192,34 +191,27 @@ def _future_cost(future, n, gap, mask):
 
 
 @njit(nogil=True, cache=True)
-def _select_for_extension(stack, heads, numbers, totals, size, floor):
+def _stack_rows(stack, heads, counts, numbers):
+    """Return the hypotheses of a stack."""
+    rows, row = np.empty(counts[stack], np.int64), heads[stack]
+    for place in range(len(rows)):
+        rows[place] = row
+        row = numbers[row, NEXT_IN_STACK]
+    return rows
+
+
+@njit(nogil=True, cache=True)
+def _select_for_extension(stack, heads, counts, numbers, totals, size, floor):
     """Return the hypotheses of a stack that are extended, best first."""
-    count, row = 0, heads[stack]
-    while row >= 0:
-        count += 1
-        row = numbers[row, NEXT_IN_STACK]
-    rows, keys = np.empty(count, np.int64), np.empty(count)
-    row = heads[stack]
-    for place in range(count):
-        rows[place], keys[place] = row, -totals[row]
-        row = numbers[row, NEXT_IN_STACK]
-    order = stable_argsort(keys)[:size]
-    if stack == 0:
-        return rows
-    enough = 0
-    while enough < len(order) and -keys[order[enough]] >= floor:
-        enough += 1
-    return rows[order[:enough]]
+    rows = _stack_rows(stack, heads, counts, numbers)
+    best = rows[stable_argsort(-totals[rows])[:size]]
+    return best[totals[best] >= floor]
 
 
 @njit(nogil=True, cache=True)
 def _prune_stack(stack, heads, counts, numbers, totals, size):
     """Prune a stack to its best hypotheses and return the score of the worst one that is kept."""
-    rows = np.empty(counts[stack], np.int64)
-    row = heads[stack]
-    for place in range(len(rows)):
-        rows[place] = row
-        row = numbers[row, NEXT_IN_STACK]
+    rows = _stack_rows(stack, heads, counts, numbers)
     keys = totals[rows]
     # `np.partition` would do, but takes Numba 4 seconds to compile; this sort is compiled already.
     bound = keys[stable_argsort(keys)[len(keys) - size]]
