@@ -71,9 +71,7 @@ def extract_phrases(
         links: The word links.
         max_length: The maximum length of a phrase on either side, at most `MAX_PHRASE_LENGTH`.
     """
-    table = _LinkArrays(
-        corpus.source.lengths, corpus.target.lengths, links.offsets, links.source, links.target
-    )
+    table = corpus.source.lengths, corpus.target.lengths, links.offsets, links.source, links.target
     # The first pass counts the pairs, so that the second one can write into arrays of the right size.
     count = _extract(table, max_length, np.empty((7, 0), np.int32), np.empty(0, np.int64), False)
     columns, masks = np.empty((7, count), np.int32), np.empty(count, np.int64)
@@ -81,34 +79,21 @@ def extract_phrases(
     return PhraseOccurrences(*columns[:5], links=masks, backward=columns[5], forward=columns[6])
 
 
-class _LinkArrays(NamedTuple):
-    """The links of a text for compiled functions: the lengths of both sides and the `LinkTable`."""
-
-    sources: np.ndarray
-    targets: np.ndarray
-    offsets: np.ndarray
-    source: np.ndarray
-    target: np.ndarray
-
-
 @njit(nogil=True, cache=True)
 def _extract(links, longest, columns, masks, fill):
-    """Count the phrase pairs, and write them to `columns` and `masks` if `fill` is set."""
-    sources, targets, offsets = links.sources, links.targets, links.offsets
-    max_source, max_target = 0, 0
-    for row in range(len(sources)):
-        max_source, max_target = max(max_source, sources[row]), max(max_target, targets[row])
-    linked = np.zeros((max_source, max_target), np.bool_)
-    # The first and last linked source position of each target word; `high` is -1 without links.
-    low, high = np.empty(max_target, np.int64), np.empty(max_target, np.int64)
+    """Count the phrase pairs, and write them to `columns` and `masks` if `fill` is set.
+
+    `links` are the lengths of both sides and the arrays of a `LinkTable`.
+    """
+    sources, targets, offsets, left, right = links
     count = 0
     for row in range(len(sources)):
         m, n = sources[row], targets[row]
-        # One buffer serves all sentences, and only the part that this sentence uses is cleared.
-        linked[:m, :n] = False
-        low[:n], high[:n] = m, -1
+        linked = np.zeros((m, n), np.bool_)
+        # The first and last linked source position of each target word; `high` is -1 without links.
+        low, high = np.full(n, m), np.full(n, -1)
         for k in range(offsets[row], offsets[row + 1]):
-            i, j = links.source[k], links.target[k]
+            i, j = left[k], right[k]
             linked[i, j] = True
             low[j], high[j] = min(low[j], i), max(high[j], i)
         for i1 in range(m):
