@@ -97,7 +97,7 @@ def derivations(decoder: PhraseDecoder, source: list[int]) -> dict[tuple[int, ..
     return best
 
 
-@pytest.mark.parametrize("limit", [0, 1, 2, 60])
+@pytest.mark.parametrize("limit", [0, 2, 60])
 @pytest.mark.parametrize("lexicalized", [True, False])
 def test_unlimited_stacks_equal_brute_force(limit: int, lexicalized: bool) -> None:
     for seed in (1, 2, 3):
