@@ -16,18 +16,13 @@ from regard.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from regard.extensions.tour.report import Example, QuickstartResult, TourResults
+    from regard.extensions.tour.report import TourResults
+    from regard.reporting.systems import SentenceResult
 
 OutputDirOption = Annotated[
     Path,
     typer.Option("--output-dir", "-o", help="Output directory. It is created if it does not exist."),
     Writes.INTO,
-]
-SettingsOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set", help="Setting, as key=value (see above). The option may be repeated.", show_default=False
-    ),
 ]
 
 
@@ -47,51 +42,27 @@ def quickstart(
     from regard.training.display import preparation_progress
 
     console = Console(stderr=True, highlight=False)
-    result = run_quickstart(
+    results = run_quickstart(
         output_dir, preparation_progress, lambda title: console.rule(title, align="left"), track
     )
-    _show_quickstart(result)
-    write_json(json_file, result)
-    _print_next_steps(console, output_dir, result.report)
-
-
-def _show_quickstart(result: "QuickstartResult") -> None:
-    """Print a sentence that only the first model translates with an error, and the table of scores."""
-    console = Console(highlight=False)
-    if result.example is not None:
-        _show_example(console, result.example, [system["name"] for system in result.systems])
-    table = _score_table("model", "BLEU ↑", "REP ↓", "DROP ↓", "AER ↓", "training, s")
-    for row in result.rows():
-        scores = (row[name] for name in ("bleu", "rep", "drop", "aer"))
-        seconds = row["training_seconds"]
-        table.add_row(
-            row["model"],
-            *("–" if score is None else f"{score:.2f}" for score in scores),
-            "–" if seconds is None else f"{seconds:.0f}",
-        )
-    console.print()
-    console.print(table)
-    console.print(
+    if results.example is not None:
+        _show_example(results.example, [system["name"] for system in results.systems])
+    _show_scores(results)
+    Console(highlight=False).print(
         "500 sentences of the test set. REP: repeated words, DROP: dropped words, AER: alignment error of "
         "the attention, all in percent.",
         style="dim",
     )
+    write_json(json_file, results)
+    _print_next_steps(console, output_dir, results.page)
 
 
-def _score_table(first: str, *heads: str) -> Table:
-    """Return an empty table with a column of names and columns of numbers."""
-    table = Table(box=None, pad_edge=False)
-    table.add_column(first, no_wrap=True)
-    for head in heads:
-        table.add_column(head, justify="right", no_wrap=True)
-    return table
-
-
-def _show_example(console: Console, example: "Example", names: list[str]) -> None:
+def _show_example(example: "tuple[SentenceResult, SentenceResult]", names: list[str]) -> None:
     """Print the translations of a sentence by both models, with the errors and the bounded attention."""
     from regard.plot.terminal import terminal_map
 
-    first, second = example.results
+    console = Console(highlight=False)
+    first, second = example
     width = max(len(name) for name in (*names, "reference")) + 2
     console.print()
     brackets = not console.is_terminal
@@ -105,7 +76,7 @@ def _show_example(console: Console, example: "Example", names: list[str]) -> Non
     for name, text in rows.items():
         console.print(Text(name.ljust(width)).append_text(text))
     console.print(
-        f"Line {example.line} of the test set, with words that {names[0]} attention drops or repeats "
+        f"Line {first.sentence.line} of the test set, with words that {names[0]} attention drops or repeats "
         f"{marked}. The attention with bounds ({names[1]}):",
         style="dim",
     )
@@ -151,7 +122,14 @@ def tour(
     num_train: Annotated[
         int, typer.Option(help="Number of training pairs.", min=100, max=1_000_000)
     ] = 15_000,
-    settings: SettingsOption = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            help="Setting, as key=value (see above). The option may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
     json_file: JsonOption = None,
 ) -> None:
     """Train ten systems on the built-in corpus, from IBM Model 1 to hard attention, and compare them.
@@ -186,16 +164,19 @@ def tour(
         costs[system] = runner.train(system, preparation_progress)
     console.rule("Comparison", align="left")
     results = write_report(runner, costs, track)
-    _show_tour(results)
+    _show_scores(results)
     write_json(json_file, results)
     model = output_dir / "models" / chosen[-1].name
-    console.print(f"To see the attention of all systems, open {output_dir / 'tour.html'} in a browser.")
+    console.print(f"To see the attention of all systems, open {results.page} in a browser.")
     console.print(f"To try a system: echo 'Der Hund schläft .' | regard translate {model} --show-attention")
 
 
-def _show_tour(results: "TourResults") -> None:
+def _show_scores(results: "TourResults") -> None:
     """Print the table of all systems."""
-    table = _score_table("", "BLEU ↑", "REP % ↓", "DROP % ↓", "AER % ↓", "MB", "min", "sent/s")
+    table = Table(box=None, pad_edge=False)
+    table.add_column("", no_wrap=True)
+    for head in ("BLEU ↑", "REP % ↓", "DROP % ↓", "AER % ↓", "MB", "min", "sent/s"):
+        table.add_column(head, justify="right", no_wrap=True)
     for system in results.systems:
         scores = (system["scores"][metric] for metric in ("bleu", "rep", "drop", "aer"))
         costs = system["costs"]

@@ -4,7 +4,6 @@ The two models of the quickstart are systems of the tour, trained on fewer steps
 omits or repeats can be seen next to the bounded translation.
 """
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -17,7 +16,7 @@ from regard.config.extensions import hook
 from regard.config.results import Result, json_value
 from regard.extensions.tour.runner import SYSTEMS, Costs, ProgressFactory, Tour, TourSystem
 from regard.reporting.page import Report, render
-from regard.reporting.scores import ScoreTable, compute_scores, score_word_links
+from regard.reporting.scores import compute_scores, score_word_links
 from regard.reporting.systems import SentenceResult, add_word_links, collect_system
 from regard.text.corpus import CorpusConfig, read_pairs
 from regard.text.files import write_atomic
@@ -47,11 +46,13 @@ class TourResults(Result):
             (value, interval, difference from the first system and p-value; None if not available), and its
             `costs`.
         signatures: The signatures of the metrics.
+        page: The page that compares the systems.
     """
 
     schema = "tour"
     systems: tuple[Mapping[str, Any], ...]
     signatures: Mapping[str, str]
+    page: Path
 
     def rows(self) -> list[dict[str, Any]]:
         """Return one row per system: its name, the value of each score, and its costs."""
@@ -66,7 +67,24 @@ class TourResults(Result):
 
     def __repr__(self) -> str:
         """Return the names of the systems."""
-        return f"TourResults({', '.join(system['name'] for system in self.systems)})"
+        return f"{type(self).__name__}({', '.join(system['name'] for system in self.systems)})"
+
+
+@dataclass(frozen=True, repr=False)
+class QuickstartResults(TourResults):
+    """The scores and costs of the two models of the quickstart.
+
+    Attributes:
+        example: The results of both models for a sentence in which only the first one omits or repeats a
+            word; None if there is none. It is not part of the JSON form.
+    """
+
+    schema = "quickstart"
+    example: tuple[SentenceResult, SentenceResult] | None
+
+    def to_data(self) -> dict[str, Any]:
+        """Return the scores and costs."""
+        return {name: value for name, value in super().to_data().items() if name != "example"}
 
 
 def write_report(tour: Tour, costs: Mapping[TourSystem, Costs], progress: Progress) -> TourResults:
@@ -81,16 +99,23 @@ def write_report(tour: Tour, costs: Mapping[TourSystem, Costs], progress: Progre
         The scores and costs of all systems.
     """
     report = _collect_report(tour, costs, progress, "A tour of translation")
-    write_atomic(tour.output_dir / "tour.html", render(report).encode())
-    results = TourResults(
-        tuple(
-            {**asdict(system), "scores": _system_scores(report.scores, index), "costs": asdict(cost)}
-            for index, (system, cost) in enumerate(costs.items())
-        ),
-        report.scores.signatures,
-    )
+    page = tour.output_dir / "tour.html"
+    write_atomic(page, render(report).encode())
+    results = TourResults(_system_results(costs, report), report.scores.signatures, page)
     results.save(tour.output_dir / "tour.json")
     return results
+
+
+def _system_results(costs: Mapping[TourSystem, Costs], report: Report) -> tuple[dict[str, Any], ...]:
+    """Return the description, the scores and the costs of each system; see `TourResults`."""
+    return tuple(
+        {
+            **asdict(system),
+            "scores": {metric: json_value(report.scores.table[metric][index]) for metric in _METRICS},
+            "costs": asdict(cost),
+        }
+        for index, (system, cost) in enumerate(costs.items())
+    )
 
 
 def _collect_report(tour: Tour, costs: Mapping[TourSystem, Costs], progress: Progress, title: str) -> Report:
@@ -144,73 +169,12 @@ def _collect_report(tour: Tour, costs: Mapping[TourSystem, Costs], progress: Pro
     )
 
 
-def _system_scores(scores: ScoreTable, index: int) -> dict[str, dict[str, Any] | None]:
-    """Return the scores of a system by metric; None for a score that it does not have."""
-    return {metric: json_value(scores.table[metric][index]) for metric in _METRICS}
-
-
-@dataclass(frozen=True)
-class Example:
-    """A sentence that the first model translates with an error and the second one without.
-
-    Attributes:
-        line: Line number in the test text, counted from 1.
-        results: The results of both models.
-    """
-
-    line: int
-    results: tuple[SentenceResult, SentenceResult]
-
-
-@dataclass(frozen=True, repr=False)
-class QuickstartResult(Result):
-    """The scores of the models of the quickstart on its test text.
-
-    Attributes:
-        systems: For each model its name, directory, number of parameters, training time in seconds, and its
-            `scores`: BLEU, REP, DROP and AER (0 to 100; lower is better except for BLEU) with intervals.
-        signatures: Signatures of the scores.
-        report: The page that compares the models.
-        seconds: Time of this call.
-        example: A sentence in which only the first model omits or repeats a word; None if there is none. It
-            is not part of the JSON form.
-    """
-
-    schema = "quickstart"
-    systems: tuple[dict[str, Any], ...]
-    signatures: dict[str, str]
-    report: Path
-    seconds: float
-    example: Example | None = None
-
-    def to_data(self) -> dict[str, Any]:
-        """Return the scores and the times."""
-        return {name: value for name, value in super().to_data().items() if name != "example"}
-
-    def rows(self) -> list[dict[str, Any]]:
-        """Return one row per model: name, directory, the value of each score, and the training time."""
-        return [
-            {
-                "model": system["name"],
-                "directory": system["directory"],
-                **{name: score and score["value"] for name, score in system["scores"].items()},
-                "training_seconds": system["training_seconds"],
-            }
-            for system in self.systems
-        ]
-
-    def __repr__(self) -> str:
-        """Return BLEU of each model."""
-        scores = (f"{row['model']}: BLEU {row['bleu']:.2f}" for row in self.rows())
-        return f"QuickstartResult({', '.join(scores)})"
-
-
 def run_quickstart(
     output_dir: Path | str,
     progress: ProgressFactory,
     on_stage: Callable[[str], None] = lambda title: None,
     track: Progress = no_progress,
-) -> QuickstartResult:
+) -> QuickstartResults:
     """Write the built-in corpus, train two models on it, translate the test text and compare them.
 
     A second call resumes an interrupted training, and reuses trained models.
@@ -224,9 +188,8 @@ def run_quickstart(
     Raises:
         TrainingInterruptedError: if a signal was received; the state is saved.
     """
-    start, directory = time.monotonic(), Path(output_dir)
     on_stage("1. Corpus: German-English sentence pairs with gold word links")
-    tour = Tour(directory, QUICKSTART_SIZES, QUICKSTART_OVERRIDES)
+    tour = Tour(Path(output_dir), QUICKSTART_SIZES, QUICKSTART_OVERRIDES)
     tour.write_corpus()
     on_stage("2. Two models: soft attention, and attention bounded by fertilities")
     costs = {system: tour.train(system, progress) for system in QUICKSTART_SYSTEMS}
@@ -234,44 +197,35 @@ def run_quickstart(
     report = _collect_report(tour, costs, track, "Quickstart: soft and constrained attention")
     # The costs of two models of the same size are left to `regard tour`.
     report = replace(report, columns={})
-    # A later report of the bounded model uses the same coverage model.
-    model_dir = tour.model_dir(QUICKSTART_SYSTEMS[-1])
     check = hook("report_check")
     if check is not None:
-        companions = Companions(model_dir, max_pairs=_CHECKER_PAIRS)
+        # A later report of the bounded model uses the same coverage model.
+        companions = Companions(tour.model_dir(QUICKSTART_SYSTEMS[-1]), max_pairs=_CHECKER_PAIRS)
         find_errors = check(optional=True).load(companions, 0)
         sources = [source for source, _ in report.sentence_pairs]
         report = replace(report, check=find_errors and find_errors(report.systems, sources))
-    path = directory / _QUICKSTART_PAGE
-    write_atomic(path, render(report).encode())
-    systems = tuple(
-        {
-            "name": system.name,
-            "directory": str(tour.model_dir(system)),
-            "num_parameters": cost.num_parameters,
-            "training_seconds": cost.training_seconds,
-            "scores": _system_scores(report.scores, index),
-        }
-        for index, (system, cost) in enumerate(costs.items())
-    )
-    elapsed = time.monotonic() - start
-    return QuickstartResult(systems, dict(report.scores.signatures), path, elapsed, _find_example(report))
+    page = tour.output_dir / _QUICKSTART_PAGE
+    write_atomic(page, render(report).encode())
+    systems = _system_results(costs, report)
+    return QuickstartResults(systems, report.scores.signatures, page, _find_example(report))
 
 
-def _find_example(report: Report) -> Example | None:
-    """Return the sentence with the highest number of errors of the first model, and none of the second.
+def _find_example(report: Report) -> tuple[SentenceResult, SentenceResult] | None:
+    """Return the results of the sentence with the maximum number of errors of the first model alone.
 
     Sentences that the second model translates like the reference come first, then short ones, whose maps fit
     a terminal.
     """
-    candidates: list[tuple[bool, bool, int, Example]] = []
     first, second = (system.sentences for system in report.systems)
+    best, example = (False, False, 0), None
     for soft, bounded in zip(first, second, strict=True):
         errors, others = (
             len(result.sentence.dropped) + len(result.sentence.repeated) for result in (soft, bounded)
         )
-        if errors and not others and not (soft.error or bounded.error):
-            correct = bounded.sentence.output == bounded.sentence.reference
-            fits = len(soft.sentence.source) <= _MAX_EXAMPLE_WORDS
-            candidates.append((correct, fits, errors, Example(soft.sentence.line, (soft, bounded))))
-    return max(candidates, key=lambda one: one[:3])[-1] if candidates else None
+        if others or soft.error or bounded.error:
+            continue
+        correct = bounded.sentence.output == bounded.sentence.reference
+        rank = correct, len(soft.sentence.source) <= _MAX_EXAMPLE_WORDS, errors
+        if errors and rank > best:
+            best, example = rank, (soft, bounded)
+    return example
