@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from regard.errors import DataError
-from regard.extensions.reproduce.experiment_text import NUM_HELD_OUT, find_tables, read_text, write_text
+from regard.extensions.reproduce.experiment_text import NUM_HELD_OUT, find_tables, write_text
 
 
 def _corpus(directory: Path, names: dict[str, int], tokenized: bool = False) -> Path:
@@ -75,7 +75,7 @@ def test_only_training_pairs_with_an_empty_side_are_dropped(tmp_path: Path) -> N
 def test_digest_depends_on_training_text_but_not_on_test_text(tmp_path: Path) -> None:
     data = _corpus(tmp_path / "raw", {"train": 3, "val": 1, "test": 1})
     first = write_text(data, tmp_path / "text")
-    assert write_text(data, tmp_path / "text") == first == read_text(tmp_path / "text")
+    assert write_text(data, tmp_path / "text") == first
     first.aligner.mkdir()
     (data / "test.de").write_text("Anders.\n")
     second = write_text(data, tmp_path / "text")
@@ -126,7 +126,7 @@ def test_tables_are_read_in_place(tmp_path: Path) -> None:
     text = find_tables(tmp_path / "de_noun", tmp_path / "text")
     assert (text.pair, text.num_pairs) == ("de_noun", {"train": 3, "valid": 1, "test": 2})
     assert text.lines("test", "target") == ["Häuser0", "Häuser1"]
-    assert find_tables(tmp_path / "de_noun", tmp_path / "text") == text == read_text(tmp_path / "text")
+    assert find_tables(tmp_path / "de_noun", tmp_path / "text") == text
     with pytest.raises(
         DataError, match=r"de_noun\.train\.tsv: column 2 should contain forms, but 'N;PL' looks like features"
     ):
@@ -150,4 +150,5 @@ def test_sigmorphon_tables_have_another_column_order_and_no_test_forms(tmp_path:
     assert "no test table" in found.preprocessing
     assert find_tables(tmp_path / "de", tmp_path / "text", (1, 3, 2)) == found
     moved = (tmp_path / "text").rename(tmp_path / "moved")
-    assert read_text(moved).lines("train", "target") == [*found.lines("test", "target"), "Häuser4"]
+    again = find_tables(tmp_path / "de", moved, (1, 3, 2))
+    assert again.lines("train", "target") == [*found.lines("test", "target"), "Häuser4"]

@@ -48,14 +48,6 @@ def test_model_shared_by_several_rows_is_trained_once(tmp_path: Path, table, mod
     assert sum(len(job.rows) for job in jobs) == 2 * len(paper_tables()[table].rows)
 
 
-def test_tables_share_their_common_row(tmp_path: Path) -> None:
-    plans = [_plan(tmp_path, f"malaviya2018-table{number}") for number in (1, 2)]
-    first, second = ({job.output_dir: job for job in jobs} for jobs in plans)
-    (shared,) = first.keys() & second.keys()
-    assert first[shared].rows == second[shared].rows
-    assert shared.endswith("-seed1") and "csparsemax-" in shared
-
-
 def test_paper_size_is_the_recipe_on_the_given_text(tmp_path: Path) -> None:
     job = next(job for job in _plan(tmp_path, size="paper") if job.model == "csparsemax")
     recipe = to_dict(read_config(RunConfig, recipes_dir("malaviya2018") / "csparsemax.toml"))

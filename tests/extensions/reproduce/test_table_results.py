@@ -87,9 +87,6 @@ def test_rows_are_compared_with_the_first_by_paired_bootstrap(jobs: list[TableJo
     assert first.cells["rep"].difference is None
     against = second.cells["rep"].difference
     assert against is not None
-    assert against.difference.value == pytest.approx(
-        second.cells["rep"].estimate.value - first.cells["rep"].estimate.value
-    )
     rows = [
         np.stack([count_repetitions(OUTPUTS[recipe, seed], REFERENCES).rows for seed in (1, 2)])
         for recipe in ("softmax", "sparsemax")
@@ -97,11 +94,6 @@ def test_rows_are_compared_with_the_first_by_paired_bootstrap(jobs: list[TableJo
     expected = paired_bootstrap(*rows, lambda r: 100 * r[:, 0] / r[:, 1])
     assert against.p_value == expected.p_value
     assert against.difference.low == pytest.approx(expected.difference.low)
-
-
-def test_bootstrap_resamples_seeds_and_sentences(jobs: list[TableJob]) -> None:
-    assert "bootstrap over sentences and seeds)" in collect(jobs).to_markdown()
-    assert "bootstrap over sentences)" in collect(jobs[::2]).to_markdown()
 
 
 def test_missing_seed_prevents_the_comparison(jobs: list[TableJob]) -> None:

@@ -240,31 +240,17 @@ def _check_columns(path: Path, columns: Sequence[int]) -> None:
         )
 
 
-def read_text(directory: Path) -> ExperimentText:
-    """Read the description of a text that `write_text` or `find_tables` wrote.
-
-    Raises:
-        DataError: if the description is missing or invalid.
-    """
-    try:
-        about = read_json(directory / EXPERIMENT_TEXT_FILE, dict[str, Any])
-        for corpus in about["corpora"].values():
-            corpus.update({key: str(directory / corpus[key]) for key in PATH_KEYS if key in corpus})
-        return ExperimentText(directory, **about)
-    except (AttributeError, KeyError, TypeError, ValueError):  # InvalidJsonError is a ValueError
-        raise DataError(
-            f"{directory / EXPERIMENT_TEXT_FILE}: not the description of an experiment's text"
-        ) from None
-
-
 def _existing_text(
     directory: Path, checksum: str, test_checksums: Mapping[str, str]
 ) -> ExperimentText | None:
     """Return the text of an existing directory, if it was created from the same files, else None."""
     try:
-        text = read_text(directory)
-    except DataError:
-        return None
+        about = read_json(directory / EXPERIMENT_TEXT_FILE, dict[str, Any])
+        for corpus in about["corpora"].values():
+            corpus.update({key: str(directory / corpus[key]) for key in PATH_KEYS if key in corpus})
+        text = ExperimentText(directory, **about)
+    except (DataError, AttributeError, KeyError, TypeError, ValueError):
+        return None  # there is none, or its description is damaged
     return text if (text.checksum, text.test_checksums) == (checksum, test_checksums) else None
 
 

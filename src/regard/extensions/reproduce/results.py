@@ -1,6 +1,6 @@
 """The results of a table over all seeds, compared with the paper, as data and as Markdown."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from itertools import chain
 from statistics import mean
@@ -120,7 +120,8 @@ class TableResults(Result):
             heads = [f"difference from {table.rows[0].label}"]
             for metric in table.metrics:
                 heads += [metric.label, "95 %", "p"]
-            lines += [*_table(heads, [_differences(table, result) for result in compared]), ""]
+            rows = [_metric_cells(table, result, _difference_cells) for result in compared]
+            lines += [*_table(heads, rows), ""]
         heads = ["", "seeds", *(f"{metric.label} by seed" for metric in table.metrics)]
         heads += ["alpha, beta"] if any(row.tune_penalties for row in table.rows) else []
         heads += ["val. perplexity", "steps", "training, min", "search, s"]
@@ -219,13 +220,15 @@ def _cell_data(cell: MetricResult) -> dict[str, Any]:
 
 def _score_table(table: Table, results: Sequence[RowResult], pair: str) -> list[str]:
     """Return the lines of the table of scores."""
-    arrows = {True: "↑", False: "↓"}
     heads = [""]
     for metric in table.metrics:
-        printed = f"paper, {table.published_pair or pair}"
-        heads += [f"{metric.label} {arrows[metric.higher_is_better]}", "95 %", printed]
-    rows = [_scores(table, result) for result in results]
-    if counts := sentence_counts(table, results):
+        arrow = "↑" if metric.higher_is_better else "↓"
+        heads += [f"{metric.label} {arrow}", "95 %", f"paper, {table.published_pair or pair}"]
+    rows = [_metric_cells(table, result, _score_cells) for result in results]
+    sizes = {name: cell.num_sentences for result in results for name, cell in result.cells.items()}
+    # Metrics of length bins use only a part of the sentences, which the table must state.
+    if len(set(sizes.values())) > 1:
+        counts = (f"{sizes.get(metric.name, 0):,}" for metric in table.metrics)
         rows.append(["sentences", *chain.from_iterable((count, "", "") for count in counts)])
     # Columns of the paper are dropped if it has no number for this language pair.
     columns = [
@@ -234,41 +237,29 @@ def _score_table(table: Table, results: Sequence[RowResult], pair: str) -> list[
     return _table([heads[n] for n in columns], [[row[n] for n in columns] for row in rows])
 
 
-def _scores(table: Table, result: RowResult) -> list[str]:
-    cells = [result.row.label]
-    for metric in table.metrics:
-        cell = result.cells.get(metric.name)
-        if cell is None:
-            cells += ["", "", ""]
-            continue
-        mark = " *" if cell.difference is not None and cell.difference.p_value < 0.05 else ""
-        printed = "" if cell.published is None else f"{cell.published:.2f}"
-        interval = "" if cell.interval is None else f"{cell.interval[0]:.2f} to {cell.interval[1]:.2f}"
-        cells += [f"{cell.estimate.value:.2f}{mark}", interval, printed]
-    return cells
+def _metric_cells(
+    table: Table, result: RowResult, cells: Callable[[MetricResult], Sequence[str]]
+) -> list[str]:
+    """Return the label of a row and three cells for each metric, which are empty without a score."""
+    scores = [result.cells.get(metric.name) for metric in table.metrics]
+    texts = (("", "", "") if score is None else cells(score) for score in scores)
+    return [result.row.label, *chain.from_iterable(texts)]
 
 
-def _differences(table: Table, result: RowResult) -> list[str]:
-    """Return the differences of a row from the first row, with paired confidence intervals and p-values."""
-    cells = [result.row.label]
-    for metric in table.metrics:
-        cell = result.cells.get(metric.name)
-        if cell is None or cell.difference is None:
-            cells += ["", "", ""]
-            continue
-        difference = cell.difference.difference
-        interval = f"{difference.low:+.2f} to {difference.high:+.2f}"
-        cells += [f"{difference.value:+.2f}", interval, f"{cell.difference.p_value:.3f}"]
-    return cells
+def _score_cells(cell: MetricResult) -> tuple[str, str, str]:
+    mark = " *" if cell.difference is not None and cell.difference.p_value < 0.05 else ""
+    interval = "" if cell.interval is None else f"{cell.interval[0]:.2f} to {cell.interval[1]:.2f}"
+    published = "" if cell.published is None else f"{cell.published:.2f}"
+    return f"{cell.estimate.value:.2f}{mark}", interval, published
 
 
-def sentence_counts(table: Table, results: Sequence[RowResult]) -> list[str]:
-    """Return the number of sentences of each metric; an empty list if all metrics have the same number."""
-    counts = {name: cell.num_sentences for result in results for name, cell in result.cells.items()}
-    # Metrics of length bins use only a part of the sentences, which the table must state.
-    if len(set(counts.values())) < 2:
-        return []
-    return [f"{counts.get(metric.name, 0):,}" for metric in table.metrics]
+def _difference_cells(cell: MetricResult) -> tuple[str, str, str]:
+    """Return the difference from the first row, with paired confidence interval and p-value."""
+    if cell.difference is None:
+        return "", "", ""
+    difference = cell.difference.difference
+    interval = f"{difference.low:+.2f} to {difference.high:+.2f}"
+    return f"{difference.value:+.2f}", interval, f"{cell.difference.p_value:.3f}"
 
 
 def _details(table: Table, result: RowResult) -> list[str]:
