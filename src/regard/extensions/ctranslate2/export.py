@@ -14,7 +14,6 @@ import numpy as np
 import torch
 
 from regard.attention.soft import SoftAttentionConfig
-from regard.config import configclass, option
 from regard.data.training_text import copy_training_text
 from regard.errors import CheckpointError, ConfigError, DataError, UsageError
 from regard.layers.position_encoding import PositionEncoding
@@ -130,13 +129,6 @@ def export_ctranslate2(
         raise CheckpointError(f"{output_dir}: cannot be written: {error.strerror or error}") from None
 
 
-@configclass
-class _Checksums:
-    """The content of `sealed.json`."""
-
-    sha256: Checksums = option(help="The checksum of each file in the same directory.")
-
-
 def check_export(directory: Path) -> None:
     """Compare the files of an exported model with their checksums.
 
@@ -145,10 +137,10 @@ def check_export(directory: Path) -> None:
     """
     path = directory / CHECKSUM_FILE
     try:
-        checksums = read_json(checked_file(directory, CHECKSUM_FILE), _Checksums)
+        checksums = read_json(checked_file(directory, CHECKSUM_FILE), dict[Literal["sha256"], Checksums])
         names = (file.name for file in directory.iterdir() if file.is_file() and file.name != CHECKSUM_FILE)
-        verify_checksums(directory, checksums.sha256, {*names, EXPORTED_FILE}, CHECKSUM_FILE)
-    except InvalidJsonError as error:
+        verify_checksums(directory, checksums["sha256"], {*names, EXPORTED_FILE}, CHECKSUM_FILE)
+    except (InvalidJsonError, KeyError) as error:
         raise CheckpointError(f"{path}: not a checksum file of an exported model: {error}") from None
     except DataError as error:
         raise CheckpointError(f"{error}; export the model again") from None
