@@ -11,12 +11,10 @@ import pytest
 import torch
 from command_runs import run, translate
 
-from regard.api.translator import load
 from regard.config import dump_toml, from_dict, to_dict
 from regard.data.batch import collate
 from regard.data.text import TextProcessor, TextSide
 from regard.errors import CheckpointError, ConfigError, UsageError
-from regard.generation.config import Sampling
 from regard.generation.lines import enumerate_lines
 from regard.generation.neural_translator import NeuralTranslator
 from regard.generation.translation import Translation
@@ -24,7 +22,7 @@ from regard.models import build_model
 from regard.runs.checksums import write_weights
 from regard.runs.description import CONFIG_FILE, END_MARKER
 from regard.runs.loading import load_model
-from regard.runs.weights import MODEL_FILE, load_weights, named_weights
+from regard.runs.weights import MODEL_FILE, named_weights
 from regard.text.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.text.vocabulary import BOS, EOS, PAD, SINK, SPECIAL_TOKENS, Vocabulary
 from regard.training.run_config import RunConfig
@@ -260,7 +258,6 @@ def test_quantized_models_are_smaller_and_agree_mostly(directories, tmp_path, qu
         ({"attention": {"score_function": "additive"}}, "model.attention.score_function = 'additive'"),
         ({"attention": {"kind": "coverage"}}, "model.attention.kind = 'coverage'"),
         ({"layer_attention": [{}, {"kind": "posterior"}]}, r"model.layer_attention\[1\].kind = 'posterior'"),
-        ({"attention": {"kind": "hard"}}, "model.attention.kind = 'hard'|'hard'"),
         ({"encoder": {"num_layers": 1, "num_localness_layers": 1}}, "model.encoder.num_localness_layers = 1"),
     ],
 )
@@ -324,28 +321,12 @@ def test_option_unsupported_by_the_engine_is_rejected_by_name(directories, optio
         translate(exported, "--engine", "ctranslate2", *options, input="s1\n")
 
 
-def test_python_refuses_what_an_export_lacks(directories) -> None:
-    exported = directories("post-norm")[1]
-    model = load(exported, device="cpu", beam_size=1)
-    for call in (
-        lambda: model.score("s1", "t1"),
-        lambda: model.translate("s1", sampling=Sampling()),
-        lambda: model.translate("s1", prefix="t1"),
-        lambda: model.translate("s1", output_attentions="all"),
-        lambda: load(exported, exported),
-    ):
-        with pytest.raises(UsageError, match=r"not supported by .* \(ctranslate2\)"):
-            call()
-
-
 def test_wrong_combinations_of_directory_and_engine_are_rejected(directories, tmp_path) -> None:
     directory, exported = directories("post-norm")
     with pytest.raises(UsageError, match="export it first"):
         run("translate", directory, "--engine", "ctranslate2")
     with pytest.raises(CheckpointError, match="an exported model"):
         run("translate", exported, "--engine", "regard")
-    with pytest.raises(CheckpointError, match="an exported model"):
-        load_weights(exported)
     with pytest.raises(UsageError, match=r"--quantization 'int4'.*expected one of float32, float16, "):
         export_ctranslate2(directory, tmp_path / "export", "int4")
     with pytest.raises(CheckpointError, match="no such model directory"):

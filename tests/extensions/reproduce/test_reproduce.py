@@ -1,23 +1,20 @@
 """Tests of `regard reproduce`: training, scoring, resuming, and the resulting table."""
 
 import json
-import os
 import re
 import shutil
 import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
 from command_runs import run
 
-from regard.errors import UsageError
+from regard.errors import TrainingInterruptedError, UsageError
 from regard.extensions.phrasebook.corpus import write_splits
 from regard.extensions.reproduce.experiment_text import ExperimentText
 from regard.extensions.reproduce.job import JobsFailedError
 from regard.extensions.reproduce.plan import TableJob
+from regard.training.trainer import TrainingResult
 
 SMALL = [
     "training.max_epochs=1",
@@ -140,24 +137,13 @@ def _without_durations(rows):
     ]
 
 
-@pytest.mark.slow
-def test_stopped_table_can_be_resumed(data: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    command = [sys.executable, "-m", "regard", "reproduce", "malaviya2018-table1", "--data-dir", str(data)]
-    command += ["--output-dir", str(out), "--rows", "softmax"]
-    command += _settings([*SMALL, "training.max_epochs=4000"])
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 120
-    # The file is empty until the first steps are done.
-    while not any(file.stat().st_size for file in out.glob("runs/*/record.jsonl")):
-        assert time.monotonic() < deadline, "the job has not started"
-        time.sleep(0.02)
-    os.kill(process.pid, signal.SIGTERM)
-    _, stderr = process.communicate(timeout=120)
-    assert process.returncode == 128 + signal.SIGTERM, stderr
-    assert "Run the same command again to resume" in stderr
-    assert list(out.glob("runs/*/training/*")), "the run saved nothing"
-    assert not list(out.glob("rows/*"))
+def test_signal_stops_the_table(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stopped = TrainingResult("a signal", signal.SIGTERM, None)
+    monkeypatch.setattr("regard.extensions.reproduce.job.train", lambda *_: stopped)
+    with pytest.raises(TrainingInterruptedError) as interrupted:
+        _reproduce("sutskever2014", data, tmp_path / "out", "forward,reversed")
+    assert interrupted.value.signal == signal.SIGTERM
+    assert not list((tmp_path / "out").glob("rows/*"))
 
 
 def test_failed_run_is_reported_and_the_others_are_completed(

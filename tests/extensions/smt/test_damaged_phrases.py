@@ -49,14 +49,16 @@ def text_of(decoder: PhraseDecoder) -> TextProcessor:
     return TextProcessor(source, target)
 
 
-def test_damaged_file_is_named(saved: Path, decoder: PhraseDecoder) -> None:
+def test_damaged_file_is_named_and_a_whole_one_loads_exactly(saved: Path, decoder: PhraseDecoder) -> None:
     for path in (saved / "phrase" / name for name in ("phrases.safetensors", "language.safetensors")):
         whole = path.read_bytes()
         path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
         with pytest.raises(CheckpointError, match=f"{path.name}: truncated or altered"):
             load_phrases(saved, PhraseConfig(), text_of(decoder))
         path.write_bytes(whole)
-    assert len(load_phrases(saved, PhraseConfig(), text_of(decoder)).table) == len(decoder.table)
+    loaded = load_phrases(saved, PhraseConfig(), text_of(decoder))
+    assert all(map(np.array_equal, loaded.scoring.phrases, decoder.scoring.phrases))
+    assert all(map(np.array_equal, loaded.scoring.language_model, decoder.scoring.language_model))
     assert read_description(saved).bleu == 1.0
 
 

@@ -130,16 +130,6 @@ def test_every_source_word_is_covered_exactly_once_and_the_score_is_features_tim
                 assert all(phrase.start <= i < phrase.end and j < len(phrase.words) for i, j in phrase.links)
 
 
-def test_translations_do_not_depend_on_number_of_threads() -> None:
-    decoder, corpus = toy_decoder(11, SearchLimits(stack_size=10))
-    sources = [corpus.source.sentence(row).tolist() for row in range(len(corpus))]
-    one, two = (
-        [[found.words for found in several] for several in decoder.translate(sources, 3, num_threads=threads)]
-        for threads in (1, 2)
-    )
-    assert one == two
-
-
 def test_future_cost_is_the_best_segmentation_of_a_span() -> None:
     decoder, corpus = toy_decoder(12)
     source = corpus.source.tokens[:7].astype(np.int64)

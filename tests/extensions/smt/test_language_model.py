@@ -14,7 +14,6 @@ from command_runs import run
 
 from regard.errors import DataError, UsageError
 from regard.extensions.smt.kneser_ney import FALLBACK_DISCOUNTS, estimate_language_model
-from regard.extensions.smt.language_model import NgramLanguageModel
 
 
 def some_text(lines: int = 400) -> list[list[str]]:
@@ -132,16 +131,6 @@ def test_arpa_file_gives_the_scores_of_the_model(tmp_path: Path) -> None:
         line = ["<s>", *(word if (word,) in grams else "<unk>" for word in words), "</s>"]
         expected = [score(tuple(line[max(0, i - 2) : i]), line[i]) for i in range(1, len(line))]
         assert model.score(words) == pytest.approx(expected, abs=1e-5)
-
-
-def test_saved_model_loads_exactly(tmp_path: Path) -> None:
-    model = estimate_language_model(TEXT, 3)
-    model.save(tmp_path)
-    again = NgramLanguageModel.load(tmp_path)
-    assert [again.score(words) for words in TEXT] == [model.score(words) for words in TEXT]
-    (tmp_path / "language.safetensors").write_bytes(b"{}")
-    with pytest.raises(DataError, match=r"language\.safetensors"):
-        NgramLanguageModel.load(tmp_path)
 
 
 def test_command_writes_arpa_file_and_reports_perplexity(tmp_path: Path) -> None:

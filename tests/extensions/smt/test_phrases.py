@@ -1,7 +1,5 @@
 """Phrase pairs, their scores, and phrase tables."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from toy_table import link_table, lookup, random_text
@@ -88,14 +86,6 @@ def test_smoothing_reserves_probability_for_unseen_phrases() -> None:
         found = lookup(table, [word])
         total = np.exp(table.scores[found.start : found.stop, 0]).sum()
         assert 0.5 < total < 1
-
-
-def test_saved_table_loads_equal(tmp_path: Path) -> None:
-    corpus = Corpus.from_tokens(TEXT)
-    table = estimate_phrase_table(corpus, link_table(LINKS))
-    table.save(tmp_path)
-    again = PhraseTable.load(tmp_path)
-    assert scores(again, corpus, "a b", "A B") == scores(table, corpus, "a b", "A B")
 
 
 def test_text_without_links_is_rejected() -> None:
