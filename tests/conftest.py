@@ -12,7 +12,7 @@ import atexit
 import functools
 import gc
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 
 import pytest
 
@@ -103,6 +103,13 @@ def pytest_collection_finish() -> None:
     gc.enable()
     # The interpreter destroys these modules, because some libraries warn of objects that remain.
     atexit.register(gc.unfreeze)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _no_cache_of_the_user(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
 
 
 @pytest.fixture(autouse=True)

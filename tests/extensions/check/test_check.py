@@ -1,10 +1,12 @@
 """`regard.check` and `regard.corrupt` on the phrasebook, and on input that is no ordinary translation."""
 
 import math
+import os
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from itertools import cycle, islice
 from multiprocessing import get_context
+from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -227,3 +229,21 @@ def test_corrupted_text_depends_on_the_seed_only(model) -> None:
     texts = phrases(50, 8)
     first, again, other = (regard.corrupt(*texts, checker=model, seed=seed) for seed in (1, 1, 2))
     assert first.to_dict() == again.to_dict() and other.translations != first.translations
+
+
+def test_the_next_check_with_the_same_training_files_loads_the_checker(model, tmp_path, monkeypatch) -> None:
+    trained, messages = [], []
+    monkeypatch.setattr(regard.CoverageModel, "train", lambda *texts, **_: trained.append(texts) or model)
+
+    def check(text: str, cache: Path) -> regard.CoverageCheck:
+        monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+        (tmp_path / "text").write_text(text)
+        training = tmp_path / "text", tmp_path / "text"
+        return regard.check(["ein Hund"], ["a dog"], training=training, on_message=messages.append)
+
+    first, second = (check("a\n", tmp_path / "cache").sentences[0] for _ in range(2))
+    assert first.probabilities == second.probabilities and len(trained) == 1
+    assert messages[-1].startswith(f"loaded the checker of this training text from {tmp_path / 'cache'}")
+    check("b\n", tmp_path / "cache")
+    check("b\n", Path(os.devnull))
+    assert len(trained) == 3 and ", but not saved: " in messages[-1]

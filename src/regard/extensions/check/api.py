@@ -6,8 +6,11 @@ check.worst(3)  # the sentences with the highest probabilities
 """
 
 # The modules of the model are imported late: a check without a model needs neither Numba nor the aligners.
+import hashlib
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -15,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from regard.api.arguments import TextSource, check_texts, open_segments, read_parallel
 from regard.config.extensions import require_hook
-from regard.errors import UsageError
+from regard.errors import DataError, UsageError
 from regard.extensions.check.base import (
     DETECTORS,
     ERRORS,
@@ -165,7 +168,8 @@ def check(
         checker: Directory of a model of good translations (`regard check --save-checker`), or the model.
         training: Source text and good translations on which a model is trained, best several thousand lines.
         training_file: File with both sides, instead of `training`. Its format is that of its suffix.
-        save_checker: Directory in which to save the trained model.
+        save_checker: Directory in which to save the trained model. Default: for training files, the cache
+            directory of the user, from which the next check with the same text loads it.
         encoder: Directory of a multilingual encoder of Hugging Face, whose embeddings replace word alignment.
             A model that is trained with it is for all its languages, and needs it again. Without a model, it
             finds unrelated translations in a text of at least 20 pairs.
@@ -271,12 +275,42 @@ def _train(
     on_message: Callable[[str], None],
     encoder: Path | str | None,
 ) -> CoverageModel:
-    """Return a model that is trained on a text, and save it if there is a directory for it."""
-    start = time.monotonic()
-    on_message(f"training on {' and '.join(str(text) for text in training if text is not None)} ...")
+    """Return a model that is trained on a text, and save it.
+
+    Without a directory, a checker that is trained on files is saved in the cache of the user, from which it
+    is loaded if there is one for the same text.
+    """
+    start, names = time.monotonic(), training
+    is_cached = directory is None and isinstance(training[0], Path | str)
+    if is_cached:
+        source, target = read_parallel(*training, ("training sources", "training translations"))
+        training = source.lines, target.lines
+        directory = _cache_dir(source.lines, target.lines, encoder)
+        if directory.is_dir():
+            with suppress(DataError, UsageError):
+                model = CoverageModel.load(directory, num_threads, encoder)
+                on_message(f"loaded the checker of this training text from {directory}")
+                return model
+    on_message(f"training on {' and '.join(str(text) for text in names if text is not None)} ...")
     model = CoverageModel.train(*training, num_threads=num_threads, encoder=encoder)
+    saved = ""
     if directory is not None:
-        model.save(directory)
-    saved = "" if directory is None else f" and saved in {directory}"
+        try:
+            model.save(directory)
+            saved = f" and saved in {directory}"
+        except DataError as error:
+            if not is_cached:
+                raise
+            saved = f", but not saved: {error}"
     on_message(f"trained in {time.monotonic() - start:.0f} s{saved}")
     return model
+
+
+def _cache_dir(sources: Sequence[str], translations: Sequence[str], encoder: Path | str | None) -> Path:
+    """Return the directory of the checker of a training text in the cache of the user."""
+    digest = hashlib.sha256("\n".join([*sources, "", *translations, str(encoder)]).encode())
+    # Another version of the code trains another checker.
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.read_bytes())
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return cache / "regard" / "checkers" / digest.hexdigest()[:16]
