@@ -34,6 +34,7 @@ from regard.extensions.check.sentences import CheckedSentence
 from regard.text.formats.base import FileOptions, Segment
 
 if TYPE_CHECKING:
+    from regard.analysis.inputs import Progress
     from regard.extensions.check.model import ErrorModel
     from regard.generation.reranking import CoverageJudgment
 
@@ -65,6 +66,7 @@ class CoverageModel:
         num_threads: int = 0,
         file_options: FileOptions | None = None,
         encoder: Path | str | None = None,
+        progress: "Progress" = lambda items, name, total: iter(items),
     ) -> Self:
         """Train a model on good translations, plain or tokenized text.
 
@@ -74,6 +76,7 @@ class CoverageModel:
             num_threads: Number of threads. 0 uses all processors.
             file_options: Format of a file with both sides.
             encoder: Directory of a multilingual encoder of Hugging Face; the model is for all its languages.
+            progress: Progress display of the training of classifiers.
 
         Raises:
             CheckpointError: if a file of the encoder is missing or broken.
@@ -85,7 +88,9 @@ class CoverageModel:
         names = "training sources", "training translations"
         source, target = read_parallel(sources, translations, names, file_options)
         pairs = split_pairs(source.lines, target.lines)
-        return cls(ErrorModel.train(pairs, num_threads, _load_encoder(encoder, num_threads)), num_threads)
+        return cls(
+            ErrorModel.train(pairs, num_threads, _load_encoder(encoder, num_threads), progress), num_threads
+        )
 
     @classmethod
     def load(cls, directory: Path | str, num_threads: int = 0, encoder: Path | str | None = None) -> Self:
@@ -151,9 +156,7 @@ def check(
     encoder: Path | str | None = None,
     num_threads: int = 0,
     on_message: Callable[[str], None] = lambda message: None,
-    progress: Callable[[Iterable[CheckedSentence], str, int], Iterable[CheckedSentence]] = (
-        lambda items, name, total: items
-    ),
+    progress: "Progress" = lambda items, name, total: iter(items),
 ) -> CoverageCheck:
     """Find what translations of any system omit, add, repeat or alter, without a reference.
 
@@ -175,7 +178,7 @@ def check(
             finds unrelated translations in a text of at least 20 pairs.
         num_threads: Number of CPU threads. Default: all available processors.
         on_message: Function that is called with the progress of training.
-        progress: Progress display of the sentences, which it passes through.
+        progress: Progress display of training and of the sentences, which it passes through.
 
     Raises:
         DataError: if a file cannot be read, or the numbers of lines differ.
@@ -183,7 +186,7 @@ def check(
     """
     segments = list(open_segments(sources, translations, ("sources", "translations"), file_options))
     built = prepare_detector(
-        detector, checker, training, training_file, save_checker, encoder, num_threads, on_message
+        detector, checker, training, training_file, save_checker, encoder, num_threads, on_message, progress
     )
     name = detector or ("rules" if built.model is None else "combined")
     texts = sources, sources if translations is None else translations
@@ -217,6 +220,7 @@ def prepare_detector(
     encoder: Path | str | None = None,
     num_threads: int = 0,
     on_message: Callable[[str], None] = lambda message: None,
+    progress: "Progress" = lambda items, name, total: iter(items),
 ) -> Detector:
     """Return the detector with its model, which is loaded or trained; with the arguments of `check`."""
     if sum(value is not None for value in (checker, training, training_file)) > 1:
@@ -240,7 +244,7 @@ def prepare_detector(
     if isinstance(checker, Path | str):
         checker = CoverageModel.load(checker, num_threads, encoder)
     elif training is not None:
-        checker = _train(training, save_checker, num_threads, on_message, encoder)
+        checker = _train(training, save_checker, num_threads, on_message, encoder, progress)
     if checker is not None:
         return build_detector(detector, checker.model, num_threads)
     built = build_detector(detector, None, num_threads)
@@ -274,6 +278,7 @@ def _train(
     num_threads: int,
     on_message: Callable[[str], None],
     encoder: Path | str | None,
+    progress: "Progress",
 ) -> CoverageModel:
     """Return a model that is trained on a text, and save it.
 
@@ -292,7 +297,7 @@ def _train(
                 on_message(f"loaded the checker of this training text from {directory}")
                 return model
     on_message(f"training on {' and '.join(str(text) for text in names if text is not None)} ...")
-    model = CoverageModel.train(*training, num_threads=num_threads, encoder=encoder)
+    model = CoverageModel.train(*training, num_threads=num_threads, encoder=encoder, progress=progress)
     saved = ""
     if directory is not None:
         try:

@@ -1,8 +1,8 @@
 """Classifiers of errors: a small neural network for words and sentences, and a logistic regression.
 
 The features of a word interact: weak links are expected of a function word, but not if its neighbors are
-linked to adjacent words. Errors affect runs of words, so the network reads the words around each one. It is
-small, so that NumPy trains it as fast as PyTorch, which takes longer to import and more memory.
+linked to adjacent words. Errors affect runs of words, so the network reads the words around each one. NumPy
+trains it as fast as PyTorch, with less memory.
 """
 
 import math
@@ -15,10 +15,10 @@ from typing import Self
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from regard.analysis.inputs import Progress, no_progress
 from regard.text.array_files import MAX_COUNT, ArrayForm
 
-_HIDDEN = (96, 64)
-_SENTENCE_HIDDEN = 48
+_HIDDEN = (96, 64, 48)  # of words, and of sentences
 _KERNEL_WIDTH = 5  # words that a convolution reads
 _DILATIONS = {"near": 1, "far": 2}
 _LENGTH_NOISE = 4.0  # words by which the lengths of the sentences of a batch may differ through shuffling
@@ -47,15 +47,15 @@ Layers = Mapping[str, tuple[Float[np.ndarray, "D H"], Float[np.ndarray, "H"]]]
 
 def _layer_shapes(num_features: int) -> dict[str, tuple[int, ...]]:
     """Return the shapes of the weights of the network, [H, D] or [H, D, width], by the names of layers."""
-    first, size = _HIDDEN
+    first, size, last = _HIDDEN
     return {
         "words.0": (first, num_features),
         "words.3": (size, first),
         "near": (size, size, _KERNEL_WIDTH),
         "far": (size, size, _KERNEL_WIDTH),
         "word_output": (1, 2 * size),
-        "sentence_output.0": (_SENTENCE_HIDDEN, 4 * size + 4),
-        "sentence_output.3": (1, _SENTENCE_HIDDEN),
+        "sentence_output.0": (last, 4 * size + 4),
+        "sentence_output.3": (1, last),
     }
 
 
@@ -204,8 +204,7 @@ class ErrorTagger:
     ) -> tuple[Float[np.ndarray, "N"], Float[np.ndarray, "P"]]:
         """Return the log-odds of an error of each word and of each sentence; without words, the lowest."""
         words, sentences = np.zeros(len(features)), np.full(len(offsets) - 1, -_MAX_LOGIT)
-        # Sentences of similar lengths, few enough for the cache of a processor.
-        for rows in _batches(offsets):
+        for rows in _batches(offsets):  # few enough sentences for the cache of a processor
             index, mask = _sentence_cells(offsets, rows)
             inputs = _standardize(features[index], self.center, self.scale)
             logits, sentences[rows] = Network(self.layers).forward(inputs, mask)
@@ -265,6 +264,7 @@ def fit_tagger(
     offsets: Int[np.ndarray, "P+1"],
     labels: tuple[np.ndarray, np.ndarray],
     seed: int,
+    progress: Progress = no_progress,
 ) -> ErrorTagger:
     """Train the network on examples.
 
@@ -273,6 +273,7 @@ def fit_tagger(
         offsets: Start of each sentence among the words, and the end of the last one.
         labels: Boolean, whether each word is affected, [N], and whether each sentence is, [P].
         seed: Random seed of weights, dropout and order. It determines the result up to rounding errors.
+        progress: Progress display of the batches.
     """
     sample = features[:: 1 + len(features) // _SCALE_SAMPLE].astype(np.float64)
     center, scale = sample.mean(axis=0), sample.std(axis=0) + _MIN_SCALE
@@ -286,10 +287,10 @@ def fit_tagger(
         limit = len(weight) ** -0.5  # as in PyTorch
         weight[:], bias[:] = (generator.uniform(-limit, limit, values.shape) for values in (weight, bias))
     network = Network(layers, generator)
-    num_batches = max(1, -(-np.count_nonzero(np.diff(offsets)) // _BATCH_SIZE))
+    num_batches = max(1, -(-len(np.flatnonzero(np.diff(offsets))) // _BATCH_SIZE))
     epochs = min(max(_EPOCHS[0], -(-_MIN_BATCHES // num_batches)), _EPOCHS[1])
     batches = chain.from_iterable(_batches(offsets, generator) for _ in range(epochs))
-    for step, rows in enumerate(batches, 1):
+    for step, rows in enumerate(progress(batches, "classifier", epochs * num_batches), 1):
         index, mask = _sentence_cells(offsets, rows)
         # Batch by batch, because a table of all takes much memory.
         word_logits, sentence_logits = network.forward(_standardize(features[index], center, scale), mask)

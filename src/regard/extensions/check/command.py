@@ -207,7 +207,7 @@ def _check_stream(call: ApiCall) -> None:
     with ExitStack() as files:
         findings = _FindingsOutput(output, files, call)
         file = files.enter_context(open_output(None))
-        detector = prepare_detector(**values, on_message=print_message)
+        detector = prepare_detector(**values, on_message=print_message, progress=track)
         for sentence in check_blocks(open_segments("-", options=options), detector):
             if output.filter is not None:
                 if sentence.worst < output.filter:

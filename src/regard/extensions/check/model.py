@@ -14,6 +14,7 @@ from typing import Any, Self
 import numpy as np
 
 from regard.alignment import TrainingSetup
+from regard.analysis.inputs import Progress, no_progress
 from regard.errors import DataError
 from regard.extensions.check.base import (
     ERRORS,
@@ -121,7 +122,13 @@ class ErrorModel:
         return not len(self.aligner.vocabularies[0])
 
     @classmethod
-    def train(cls, pairs: Sequence[WordPair], num_threads: int = 0, encoder: Any = None) -> Self:
+    def train(
+        cls,
+        pairs: Sequence[WordPair],
+        num_threads: int = 0,
+        encoder: Any = None,
+        progress: Progress = no_progress,
+    ) -> Self:
         """Train a model on good translations.
 
         Args:
@@ -129,6 +136,7 @@ class ErrorModel:
             num_threads: Number of threads of the aligner; 0 uses all processors. It has no effect on the
                 result.
             encoder: The hook `text_encoder`, whose links replace those of aligners.
+            progress: Progress display of the training of classifiers.
 
         Raises:
             DataError: if there are fewer than 100 pairs.
@@ -156,10 +164,10 @@ class ErrorModel:
             links = tuple(LinkModel.train(training, parts[0], setup, size) for size in (None, STEM_LENGTH))
             length, critical = LengthModel.fit(num_characters(training)), CriticalWords.estimate(training)
         model = cls(links, length, doubled_words(training), critical, {}, _NEVER, {}, _NEVER)
-        model = model._fit_words(parts[0], num_threads)
+        model = model._fit_words(parts[0], num_threads, progress)
         return model._fit_sentences(parts[1], num_threads)
 
-    def _fit_words(self, pairs: Sequence[WordPair], num_threads: int) -> Self:
+    def _fit_words(self, pairs: Sequence[WordPair], num_threads: int, progress: Progress) -> Self:
         """Return the model with classifiers of words, which are fitted to synthetic errors in the pairs."""
         examples = self._with_unknown_words(
             self._examples(pairs, _MIXTURE, _ROUNDS, _SEED, num_threads), _UNKNOWN, _SEED
@@ -175,7 +183,9 @@ class ErrorModel:
             offsets = np.cumsum([0, *map(len, sides)])
             labels = word_labels(examples, error), np.array([e.kind in _KINDS[error] for e in examples])
             # Without a name, the features of an error do not stay in memory for the next one.
-            taggers[error] = fit_tagger(np.concatenate(tables.pop(error)), offsets, labels, _SEED + number)
+            taggers[error] = fit_tagger(
+                np.concatenate(tables.pop(error)), offsets, labels, _SEED + number, progress
+            )
         repeated = LogisticRegression.fit(
             np.concatenate(tables["repetition"], dtype=np.float64), word_labels(examples, "repetition")
         )
