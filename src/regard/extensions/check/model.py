@@ -199,13 +199,14 @@ class ErrorModel:
             unchanged + self._examples(pairs, _MIXTURE, 2, seed, num_threads), _UNKNOWN, seed
         )
         kinds = np.array([example.kind or "" for example in examples])
+        groups = [kinds == "", *(np.isin(kinds, names) for names in _KINDS.values())]
         tables: dict[CoverageError, list[np.ndarray]] = {error: [] for error in ERRORS}
         for views, _ in self._blocks([example.pair for example in examples], num_threads):
             for error, table in tables.items():
                 table.append(self._logits(views, error)[1])
         sentences = {
-            error: _fit_calibrated(np.concatenate(table), np.isin(kinds, _KINDS[error]))
-            for error, table in tables.items()
+            error: _fit_calibrated(np.concatenate(table), group, groups)
+            for (error, table), group in zip(tables.items(), groups[1:], strict=True)
         }
         examples = unchanged * 2 + self._examples(pairs, ("unrelated",), 1, seed, num_threads)
         # With more unknown words: they must not make a sentence look like the translation of another one.
@@ -215,7 +216,8 @@ class ErrorModel:
             for views, _ in self._blocks([example.pair for example in examples], num_threads)
         ]
         present = np.array([example.kind == "unrelated" for example in examples])
-        return replace(self, sentences=sentences, unrelated=_fit_calibrated(np.concatenate(rows), present))
+        unrelated = _fit_calibrated(np.concatenate(rows), present, (~present, present))
+        return replace(self, sentences=sentences, unrelated=unrelated)
 
     def _examples(
         self,
@@ -343,9 +345,20 @@ def _side(evidence: Evidence, error: CoverageError) -> SideEvidence:
     return evidence.source if error == "omission" else evidence.target
 
 
-def _fit_calibrated(rows: np.ndarray, present: np.ndarray) -> LogisticRegression:
-    """Return the regression of an error, calibrated for the assumed share of errors."""
-    # The share of errors among the examples is far above that of a text, in which others are doubtful.
-    share = np.clip(present.mean(), 1e-3, 1 - 1e-3)
-    weights = np.where(present, _ERROR_RATE / share, (1 - _ERROR_RATE) / (1 - share))
+def _fit_calibrated(
+    rows: np.ndarray, present: np.ndarray, groups: Sequence[np.ndarray]
+) -> LogisticRegression:
+    """Return the regression of an error, calibrated for the assumed share of each error.
+
+    Args:
+        rows: The features of the examples, [N, F].
+        present: Whether each one has the error, [N].
+        groups: For good translations, then for each error: whether each example is one, [N].
+    """
+    # The shares of errors among the examples are far above those of a text, in which others are doubtful.
+    good = 1 - _ERROR_RATE * (len(groups) - 1)
+    shares = [good] + [_ERROR_RATE] * (len(groups) - 1)
+    weights = sum(
+        share / max(group.mean(), 1e-3) * group for share, group in zip(shares, groups, strict=True)
+    )
     return LogisticRegression.fit(rows, present, weights)
