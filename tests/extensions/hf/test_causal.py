@@ -159,7 +159,7 @@ def test_gradients_equal_those_of_the_embeddings_in_the_library(name: str, causa
     for line, target, found in zip(LINES, TARGETS, forced, strict=True):
         assert found is not None and found.contributions is not None
         prompt, ids = prompt_encoding(tokenizer, line)["input_ids"], model.text.target.encode(target)
-        reference = model.backend.model.token_ids[torch.tensor(ids)].tolist()
+        reference = model.backend.model.vocabulary.token_ids[torch.tensor(ids)].tolist()
         embedded = own.get_input_embeddings()(torch.tensor([[*prompt, *reference]])).detach()
         scale = torch.ones(1, embedded.shape[1], 1, requires_grad=True)
         logits = own(inputs_embeds=embedded * scale).logits[0].log_softmax(dim=-1)
@@ -204,7 +204,7 @@ def test_several_end_symbols_end_a_translation_as_in_generate(causal_dir: ModelD
 def test_line_break_ends_a_translation_on_request(causal_dir: ModelDir, tmp_path: Path) -> None:
     model = regard.load(copied(causal_dir("llama"), tmp_path / "m", stop_at_newline=True), device="cpu")
     tokenizer = library(causal_dir("llama"))[1]
-    assert tokenizer.convert_tokens_to_ids("<0x0A>") in model.backend.model.end_ids
+    assert tokenizer.convert_tokens_to_ids("<0x0A>") in model.backend.model.vocabulary.end_ids
     found = translate(model, LINES, 1, sampling=regard.Sampling(seed=3), num_return=20)
     assert not any("<0x0A>" in one.tokens for line in found for one in (line, *line.alternatives))
 

@@ -3,102 +3,121 @@
 Models of transformers call an attention function, selected by name, with the queries, keys and values of all
 heads. Ours passes those of a decoder's cross-attention to the mechanism of that layer (`Attention`). An
 `AttentionSession`, one per call of the model, holds the mechanisms and their states. All other attention
-uses PyTorch's fused kernel. Weights that are requested are computed explicitly, by the definition of the
-library: scores times a scale, optionally capped (`softcap`, as in Gemma 2), softmax over the unmasked keys
-and, in some models, over a learned logit per head that no key has (`s_aux`, as in gpt-oss).
+uses PyTorch's fused kernel, or `normalized_attention` if weights are requested.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
 from torch import nn
+from torch.nn import functional as F
 
 from regard.attention.base import AttentionStep, Memory, State
 from regard.attention.multihead import MultiHeadAttention
+from regard.errors import UsageError
 from regard.extensions.hf.files import import_transformers, quiet_transformers
+from regard.functional import softmax
 from regard.kernels.attention import fused_backends
+from regard.kernels.dropout import dropout
 from regard.models.base import OutputAttentions
 from regard.types import Bool, Float, Tensor
 
 ATTENTION_NAME = "regard"
 LAYER_ATTRIBUTE = "regard_layer"
 """The attribute of a cross-attention module that stores the number of its decoder layer."""
+Normalize = Callable[[nn.Module, Tensor, Tensor | None], Tensor]
+"""A function of the attention module, scores [B, H, T, S] and a mask, which returns the weights."""
 
 
-def repeat_groups(x: Float[Tensor, "B G S E"], num_heads: int) -> Float[Tensor, "B H S E"]:
-    """Repeat the keys or values of each group of query heads for all of its heads (Ainslie et al., 2023)."""
-    return x if x.shape[1] == num_heads else x.repeat_interleave(num_heads // x.shape[1], dim=1)
-
-
-def attention_weights(
+def normalized_attention(
+    normalize: Normalize,
+    module: nn.Module,
     query: Float[Tensor, "B H T E"],
-    key: Float[Tensor, "B G K E"],
-    mask: Tensor | None,
-    others: Mapping[str, Any],
-    scale: float = 1.0,
-) -> Float[Tensor, "B H T K"]:
-    """Compute softmax attention by the definition of the library.
+    key: Float[Tensor, "B G S E"],
+    value: Float[Tensor, "B G S V"],
+    attention_mask: Tensor | None,
+    scaling: float | None = None,
+    **others: Any,
+) -> tuple[Float[Tensor, "B T H V"], Float[Tensor, "B H T S"]]:
+    """Compute contexts and attention weights, as an attention function of transformers.
 
     Args:
+        normalize: The transformation.
+        module: The attention module that calls.
         query: The queries.
-        key: The keys of G groups of heads; H is a multiple of G.
-        mask: True where a key may be attended, or a bias that is added to the scores.
-        others: Further arguments of the library's attention functions.
-        scale: Factor of the scores.
+        key: The keys. With fewer heads than the queries (G < H), consecutive H / G heads share their keys and
+            values (grouped queries).
+        value: The values.
+        attention_mask: Broadcastable to [B, H, T, S], boolean (True = may be attended), or values that are
+            added to the scores. It may be longer than the keys. Without a mask (None), all are attended.
+        scaling: Factor of the scores. Default: 1 / sqrt(E).
+        others: Further arguments of the library, of which `dropout` (of the weights in training),
+            `position_bias` (T5), `softcap` (Gemma), `s_aux` (attention sinks) and `is_causal` are used.
+
+    Returns:
+        The contexts, and the weights before dropout.
+
+    Raises:
+        UsageError: The library asks for attention over a paged cache (continuous batching).
     """
-    scores = query @ repeat_groups(key, query.shape[1]).transpose(2, 3) * scale
-    if (cap := others.get("softcap")) is not None:
-        scores = cap * torch.tanh(scores / cap)
-    if others.get("position_bias") is not None:
-        scores = scores + others["position_bias"]
-    if mask is not None:
-        mask = mask[..., : key.shape[2]]
-        low = torch.finfo(scores.dtype).min
-        scores = scores.masked_fill(~mask, low) if mask.dtype == torch.bool else scores + mask
+    if others.get("cache") is not None:
+        raise UsageError(
+            "continuous batching has its own attention: use `generate`, or attn_implementation = 'sdpa'"
+        )
+    heads, groups = query.shape[1], key.shape[1]
+    # The heads of a group are further queries of one head, so that keys and values need no copy.
+    grouped = (query * (query.shape[-1] ** -0.5 if scaling is None else scaling)).unflatten(
+        1, (groups, heads // groups)
+    )
+    scores = (grouped.flatten(2, 3) @ key.transpose(-2, -1)).view(*query.shape[:3], key.shape[-2])
+    if others.get("softcap") is not None:
+        scores = torch.tanh(scores / others["softcap"]) * others["softcap"]
+    scores, mask = _add_biases(scores, attention_mask, others)
     sinks = others.get("s_aux")
     if sinks is None:
-        return torch.softmax(scores.float(), dim=-1)
-    extra = sinks.view(1, -1, 1, 1).expand(len(scores), -1, scores.shape[2], 1)
-    return torch.softmax(torch.cat([scores, extra], dim=-1).float(), dim=-1)[..., :-1]
+        weights = normalize(module, scores, mask)
+    else:
+        weights = _with_sinks(partial(normalize, module), scores, mask, sinks)
+    dropped = dropout(weights, others.get("dropout", 0.0), module.training)
+    dropped = dropped.to(value.dtype).unflatten(1, (groups, heads // groups)).flatten(2, 3)
+    contexts = (dropped @ value).view(*query.shape[:3], value.shape[-1])  # (B, H, T, V)
+    return contexts.transpose(1, 2).contiguous(), weights
 
 
-@dataclass
-class WeightRecorder:
-    """Records the attention weights of all layers in one call of a model.
+def _add_biases(
+    scores: Float[Tensor, "B H T S"], mask: Tensor | None, others: dict[str, Any]
+) -> tuple[Float[Tensor, "B H T S"], Bool[Tensor, "..."] | None]:
+    """Return the scores with all biases, and a boolean mask or None."""
+    if others.get("position_bias") is not None:
+        scores = scores + others["position_bias"]
+    if mask is None:
+        if not others.get("is_causal") or scores.shape[-2] == 1:
+            return scores, None
+        return scores, torch.ones_like(scores[0, 0], dtype=torch.bool).tril()
+    mask = mask[..., : scores.shape[-1]]  # a cache of fixed size has a longer mask
+    if mask.dtype == torch.bool:
+        return scores, mask
+    # Masks of older code have a very low value at masked positions, and may have a bias elsewhere.
+    keep = mask > torch.finfo(mask.dtype).min / 2
+    return scores + mask.masked_fill(~keep, 0).to(scores.dtype), keep
 
-    Attributes:
-        requested: Whether weights are recorded. If not, layers that PyTorch's fused kernel supports use it.
-        weights: [B, H, T, K] of each layer, in the order of the layers: T queries, K keys.
-    """
 
-    requested: bool = True
-    weights: list[Float[Tensor, "B H T K"]] = field(default_factory=list)
-
-    def attend(
-        self,
-        module: nn.Module,
-        query: Float[Tensor, "B H T E"],
-        key: Float[Tensor, "B G K E"],
-        value: Float[Tensor, "B G K F"],
-        mask: Tensor | None,
-        scale: float,
-        others: Mapping[str, Any],
-    ) -> tuple[Float[Tensor, "B T H F"], Float[Tensor, "B H T K"]]:
-        """Compute the attention of a layer, with its weights; see `attention_weights`. No mask is causal."""
-        steps, size = query.shape[2], key.shape[2]
-        if mask is None and steps > 1:
-            # Queries are at the last positions of the keys.
-            mask = torch.ones(steps, size, dtype=torch.bool, device=query.device).tril(size - steps)
-        weights = attention_weights(query, key, mask, others, scale)
-        if self.requested:
-            self.weights.append(weights)
-        used = torch.dropout(weights, others.get("dropout") or 0.0, module.training)
-        contexts = used.to(value.dtype) @ repeat_groups(value, query.shape[1])
-        return contexts.transpose(1, 2).contiguous(), weights
+def _with_sinks(
+    normalize: Callable[[Tensor, Tensor | None], Tensor],
+    scores: Float[Tensor, "B H T S"],
+    mask: Bool[Tensor, "..."] | None,
+    sinks: Float[Tensor, "H"],
+) -> Float[Tensor, "B H T S"]:
+    """Return the weights of the keys where each head has one more position, with a learned score."""
+    column = sinks.to(scores.dtype).view(1, -1, 1, 1).expand(*scores.shape[:-1], 1)
+    if mask is not None:
+        mask = F.pad(mask.expand(*mask.shape[:-1], scores.shape[-1]), (0, 1), value=True)
+    return normalize(torch.cat([scores, column], -1), mask)[..., :-1]
 
 
 @dataclass
@@ -106,7 +125,7 @@ class AttentionSession:
     """The inputs and outputs of the attention mechanisms in one call of a model.
 
     Attributes:
-        mechanisms: The mechanism of each decoder layer.
+        mechanisms: The mechanism of each decoder layer with cross-attention.
         mask: [B, S], True at source tokens.
         upper: [B, S], the maximum total attention of each source token, or None.
         lower: [B, S], the minimum total attention of each source token, or None.
@@ -134,11 +153,10 @@ class AttentionSession:
         mechanism = self.mechanisms[layer]
         if layer not in self.memories:
             # Keys and values are one memory for the mechanism, which splits them again by head.
-            merged = [repeat_groups(x, query.shape[1]).transpose(1, 2).flatten(2) for x in (key, value)]
-            keys_and_values = torch.cat(merged, dim=-1)
-            self.memories[layer] = mechanism.prepare(
-                Memory(keys_and_values, self.mask, self.upper, self.lower)
-            )
+            repeats = query.shape[1] // key.shape[1]  # each group of query heads shares keys and values
+            heads = [x.repeat_interleave(repeats, dim=1) for x in (key, value)]
+            merged = torch.cat([x.transpose(1, 2).flatten(2) for x in heads], dim=-1)
+            self.memories[layer] = mechanism.prepare(Memory(merged, self.mask, self.upper, self.lower))
         memory, queries = self.memories[layer], query.transpose(1, 2).flatten(2)
         if self.is_step:
             attention_step = mechanism.read(queries[:, 0], memory, self.states[layer])
@@ -185,13 +203,13 @@ class CrossAttention:
 
 
 # A context variable, since transformers offers no way to pass objects to the attention function.
-_SESSION: ContextVar[AttentionSession | CrossAttentionProbe | WeightRecorder | None] = ContextVar(
+_SESSION: ContextVar[AttentionSession | CrossAttentionProbe | None] = ContextVar(
     "regard_session", default=None
 )
 
 
 @contextmanager
-def use_session(session: AttentionSession | CrossAttentionProbe | WeightRecorder) -> Iterator[None]:
+def use_session(session: AttentionSession | CrossAttentionProbe) -> Iterator[None]:
     """Return a context manager in which the attention function uses the given session."""
     token = _SESSION.set(session)
     try:
@@ -214,6 +232,10 @@ def use_regard_attention(model: Any) -> None:
         model.set_attn_implementation(ATTENTION_NAME)
 
 
+def _softmax(_: nn.Module, scores: Tensor, mask: Tensor | None) -> Tensor:
+    return softmax(scores, mask=mask)
+
+
 def attention_forward(
     module: nn.Module,
     query: Tensor,
@@ -225,12 +247,6 @@ def attention_forward(
 ) -> tuple[Tensor, Tensor | None]:
     """Compute contexts [B, T, H, E] from queries, keys and values [B, H, T or S, E]."""
     session, softcap = _SESSION.get(), others.get("softcap")
-    # Our mechanisms use unscaled dot products here, so queries are scaled first.
-    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
-    if isinstance(session, WeightRecorder) and (
-        session.requested or softcap is not None or others.get("s_aux") is not None
-    ):
-        return session.attend(module, query, key, value, attention_mask, scale, others)
     # Cross-attention is recognized by the length of its keys.
     if isinstance(session, CrossAttentionProbe) and key.shape[2] == session.source:
         session.found.append(CrossAttention(module, query.shape[1], query.shape[3], softcap))
@@ -238,15 +254,19 @@ def attention_forward(
     if isinstance(session, AttentionSession):
         layer = getattr(module, LAYER_ATTRIBUTE, None)
         if layer is not None:
+            # Our mechanisms use unscaled dot products here, so queries are scaled first.
+            scale = query.shape[-1] ** -0.5 if scaling is None else scaling
             contexts = session.read(layer, query * scale, key, value)  # (B, T, H E)
             return contexts.unflatten(-1, (query.shape[1], -1)), None
         recorded = session.output_attentions == "all"
-    if recorded or softcap is not None:  # the fused kernel has neither weights nor a cap
-        weights = attention_weights(query * scale, key, attention_mask, others)
-        if isinstance(session, AttentionSession) and recorded:
+    # The fused kernel has neither weights nor a cap nor sinks.
+    if recorded or softcap is not None or others.get("s_aux") is not None:
+        contexts, weights = normalized_attention(
+            _softmax, module, query, key, value, attention_mask, scaling, **others
+        )
+        if recorded and isinstance(session, AttentionSession):
             session.self_attentions.append(weights)
-        contexts = weights.to(value.dtype) @ repeat_groups(value, query.shape[1])
-        return contexts.transpose(1, 2), weights
+        return contexts, weights
     from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
     with fused_backends(query.device):

@@ -20,11 +20,10 @@ import torch
 from regard.attention.base import AttentionStep, Memory, State
 from regard.data.batch import Batch, PaddedSequences
 from regard.errors import ConfigError
-from regard.extensions.hf.attention_session import WeightRecorder, use_regard_attention, use_session
+from regard.extensions.hf.attention_session import AttentionSession, use_regard_attention, use_session
 from regard.extensions.hf.config import CausalConfig
 from regard.extensions.hf.files import convert_errors
-from regard.extensions.hf.language_model import score_logits
-from regard.extensions.hf.layouts import PromptLayout, scaled_embeddings
+from regard.extensions.hf.layouts import KeysValues, PromptLayout, TargetVocabulary, scaled_embeddings
 from regard.extensions.hf.prompt_tokenizer import PromptTokenizer
 from regard.layers.batched_state import BatchedState, select_rows
 from regard.models.base import (
@@ -35,19 +34,10 @@ from regard.models.base import (
     Prediction,
     TranslationModel,
 )
-from regard.text.vocabulary import BOS, EOS, PAD, SINK, UNK
+from regard.text.vocabulary import BOS
 from regard.types import Bool, Float, Int, Tensor
 
-_NEG_INF = -float("inf")
 _LIMITS = ("max_position_embeddings", "n_positions", "max_seq_len")
-
-
-@dataclass(frozen=True)
-class KeysValues(BatchedState):
-    """The keys and values of a layer at consecutive positions, [B, G, T, E]."""
-
-    keys: Float[Tensor, "B G T E"]
-    values: Float[Tensor, "B G T F"]
 
 
 @dataclass(frozen=True)
@@ -92,9 +82,6 @@ class HfCausal(TranslationModel):
     """
 
     scales_embeddings = True
-    token_ids: Tensor
-    generatable: Tensor
-    end_ids: Tensor
 
     def __init__(
         self,
@@ -111,17 +98,7 @@ class HfCausal(TranslationModel):
         self.layout = PromptLayout(source.prefix_ids, source.suffix_ids)
         self._accepted = frozenset(inspect.signature(model.forward).parameters)
         self._given = constraints
-        token_ids = torch.tensor(target.library_ids)
-        # `generatable`: our tokens that the model can generate. The end symbol is set in `step`.
-        generatable = torch.ones(len(token_ids), dtype=torch.bool)
-        generatable[[PAD, BOS, SINK]] = False
-        generatable[UNK] = target.library_ids[UNK] not in (target.library_ids[EOS], target.library_ids[PAD])
-        # Another end symbol ends a translation, so it is never a token of one.
-        ends = torch.tensor(sorted(set(end_ids)), dtype=torch.long)
-        generatable &= ~torch.isin(token_ids, ends)
-        self.register_buffer("token_ids", token_ids, persistent=False)
-        self.register_buffer("generatable", generatable, persistent=False)
-        self.register_buffer("end_ids", ends, persistent=False)
+        self.vocabulary = TargetVocabulary(target, target.library_ids[BOS], end_ids)
         text_config = model.config.get_text_config()
         self.context = next((limit for name in _LIMITS if (limit := getattr(text_config, name, None))), None)
         use_regard_attention(model)
@@ -134,7 +111,7 @@ class HfCausal(TranslationModel):
 
         Models that do not call the attention function that is set compute their weights themselves.
         """
-        kind, training = type(self.model).__name__, self.model.training
+        kind = type(self.model).__name__
         self.model.eval()
         ids = torch.zeros(1, 3, dtype=torch.long, device=next(self.model.parameters()).device)
         mask = torch.ones_like(ids, dtype=torch.bool)
@@ -147,7 +124,6 @@ class HfCausal(TranslationModel):
                 weights = self._run(ids, mask, cache, record=True)[1]
             if len(cache.layers) != len(weights) or any(layer.keys.shape[2] != 3 for layer in cache.layers):
                 raise ValueError("it has a state other than a cache of keys and values")
-        self.model.train(training)
 
     @property
     def max_length(self) -> int | None:
@@ -197,10 +173,10 @@ class HfCausal(TranslationModel):
         if not self._records:
             output = self.model(**options, output_attentions=record)
             return output.logits[:, -num_logits:], list(output.attentions or ()) if record else []
-        recorder = WeightRecorder(record)
-        with use_session(recorder):
+        session = AttentionSession([], mask, output_attentions="all" if record else "nothing")
+        with use_session(session):
             output = self.model(**options)
-        return output.logits[:, -num_logits:], recorder.weights
+        return output.logits[:, -num_logits:], session.self_attentions
 
     @staticmethod
     def _cache(past: Sequence[KeysValues] = ()) -> Any:
@@ -221,7 +197,7 @@ class HfCausal(TranslationModel):
         lower: Float[Tensor, "B S"] | None = None,
     ) -> tuple[Memories, CausalState]:
         """Encode the prompts; see `TranslationModel.begin`."""
-        prompt_ids, prompt_mask = self.layout.prompts(source, self.token_ids, int(self.token_ids[PAD]))
+        prompt_ids, prompt_mask = self.layout.prompts(source, self.vocabulary.token_ids)
         cache = self._cache()
         self._run(prompt_ids, prompt_mask, cache, record=False)
         # The first step of search runs the last token again, since it needs its prediction.
@@ -247,7 +223,7 @@ class HfCausal(TranslationModel):
         num_generated = state.caches[0].keys.shape[2]
         mask = torch.nn.functional.pad(memory.prompt_mask, (0, num_generated), value=True)
         # The start symbol stands for the last token of the prompt.
-        ids = torch.where(tokens == BOS, state.last, self.token_ids[tokens]).unsqueeze(1)
+        ids = torch.where(tokens == BOS, state.last, self.vocabulary.token_ids[tokens]).unsqueeze(1)
         cache = self._cache(past)
         logits, weights = self._run(ids, mask, cache, record=True)
         lengths, width = memory.mask.sum(dim=1), memory.mask.shape[1]
@@ -259,10 +235,8 @@ class HfCausal(TranslationModel):
         caches = tuple(
             KeysValues(cached.keys[:, :, size:], cached.values[:, :, size:]) for cached in cache.layers
         )
-        log_probs = torch.log_softmax(logits[:, 0].float(), dim=-1)
-        our_log_probs = log_probs[:, self.token_ids].masked_fill(~self.generatable, _NEG_INF)
-        our_log_probs[:, EOS] = log_probs[:, self.end_ids].amax(dim=1)
-        return Prediction(our_log_probs, None, tuple(steps), CausalState(caches, state.last))
+        log_probs = self.vocabulary.log_probs(logits[:, 0])
+        return Prediction(log_probs, None, tuple(steps), CausalState(caches, state.last))
 
     def update(
         self, prediction: Prediction, rows: Int[Tensor, "N"], tokens: Int[Tensor, "N"]
@@ -278,21 +252,16 @@ class HfCausal(TranslationModel):
         """Compute the log-likelihoods of the targets alone; see `TranslationModel.forward`."""
         assert batch.target is not None
         target, source = batch.target, batch.source
-        prompt_ids, prompt_mask = self.layout.prompts(source, self.token_ids, int(self.token_ids[PAD]))
+        prompt_ids, prompt_mask = self.layout.prompts(source, self.vocabulary.token_ids)
         length = target.tokens.shape[1]
         # The last target token is predicted, and never an input.
-        ids = torch.cat([prompt_ids, self.token_ids[target.tokens[:, :-1]]], dim=1)
+        ids = torch.cat([prompt_ids, self.vocabulary.token_ids[target.tokens[:, :-1]]], dim=1)
         mask = torch.cat([prompt_mask, target.mask[:, :-1]], dim=1)
         with self._scaled_prompts(source, ids):
             logits, weights = self._run(
                 ids, mask, None, record=output_attentions != "nothing", num_logits=length
             )
-        real = logits[target.mask].float()  # (N, L)
-        tokens = target.tokens[target.mask]
-        # The top-scoring end symbol of each position, as in search.
-        ends = self.end_ids[real.detach()[:, self.end_ids].argmax(dim=1)]
-        target_ids = torch.where(tokens == EOS, ends, self.token_ids[tokens])
-        scores = score_logits(real, target_ids, target.mask, mean_log_probs)
+        scores = self.vocabulary.score(logits, target, mean_log_probs)
         # The positions from the last token of the prompt on.
         layers = [layer[:, :, -length:] for layer in weights]
         attention = tuple(

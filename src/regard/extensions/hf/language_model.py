@@ -269,25 +269,19 @@ def train_tokenizer(kind: str, paths: Sequence[str], size: int) -> Any:
         UsageError: if transformers is not installed.
     """
     transformers = import_transformers()
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+    from tokenizers import ByteLevelBPETokenizer, Tokenizer
+    from tokenizers.processors import BertProcessing
 
-    masked = kind == "masked"
-    special_tokens = MASKED_SPECIAL_TOKENS if masked else CAUSAL_SPECIAL_TOKENS
-    tokenizer: Any = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
-    tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=size,
-        special_tokens=list(special_tokens.values()),
-        # All 256 bytes, so that no text is unknown.
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
-    tokenizer.train_from_iterator(chain.from_iterable(map(read_lines, paths)), trainer)
-    if masked:
-        ends = [(name, tokenizer.token_to_id(name)) for name in ("[CLS]", "[SEP]")]
-        tokenizer.post_processor = processors.TemplateProcessing(single="[CLS] $A [SEP]", special_tokens=ends)
-    return transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, **special_tokens)
+    special_tokens = MASKED_SPECIAL_TOKENS if kind == "masked" else CAUSAL_SPECIAL_TOKENS
+    tokenizer = ByteLevelBPETokenizer(add_prefix_space=True)
+    lines = chain.from_iterable(map(read_lines, paths))
+    names = list(special_tokens.values())
+    tokenizer.train_from_iterator(lines, size, min_frequency=0, show_progress=False, special_tokens=names)
+    if kind == "masked":
+        end, start = ((name, tokenizer.token_to_id(name)) for name in ("[SEP]", "[CLS]"))
+        tokenizer.post_processor = BertProcessing(end, start)
+    tokenizer_object = Tokenizer.from_str(tokenizer.to_str())
+    return transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer_object, **special_tokens)
 
 
 def build_language_model(config: Any, max_length: int, tokenizer: Any) -> Any:
@@ -298,31 +292,24 @@ def build_language_model(config: Any, max_length: int, tokenizer: Any) -> Any:
         max_length: Maximum number of tokens per line.
         tokenizer: The tokenizer of the model.
     """
-    shared = {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id}
+    shared = {
+        "vocab_size": len(tokenizer),
+        "pad_token_id": tokenizer.pad_token_id,
+        "hidden_size": config.d_model,
+        "num_hidden_layers": config.num_layers,
+        "num_attention_heads": config.num_heads,
+        "max_position_embeddings": max_length + SPECIAL_PER_LINE,
+    }
     with quiet_transformers() as transformers:
         if config.kind == "masked":
             hf_config = transformers.BertConfig(
-                hidden_size=config.d_model,
-                num_hidden_layers=config.num_layers,
-                num_attention_heads=config.num_heads,
                 intermediate_size=config.ffn_size,
                 hidden_dropout_prob=config.dropout,
                 attention_probs_dropout_prob=config.dropout,
-                max_position_embeddings=max_length + SPECIAL_PER_LINE,
                 **shared,
             )
             return transformers.BertForMaskedLM(hf_config)
-        hf_config = transformers.GPT2Config(
-            n_embd=config.d_model,
-            n_layer=config.num_layers,
-            n_head=config.num_heads,
-            n_inner=config.ffn_size,
-            resid_pdrop=config.dropout,
-            embd_pdrop=config.dropout,
-            attn_pdrop=config.dropout,
-            n_positions=max_length + SPECIAL_PER_LINE,
-            bos_token_id=tokenizer.bos_token_id,
-            eos_token_id=tokenizer.eos_token_id,
-            **shared,
-        )
+        dropout = dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), config.dropout)
+        ends = {"bos_token_id": tokenizer.bos_token_id, "eos_token_id": tokenizer.eos_token_id}
+        hf_config = transformers.GPT2Config(n_inner=config.ffn_size, **shared, **dropout, **ends)
         return transformers.GPT2LMHeadModel(hf_config)

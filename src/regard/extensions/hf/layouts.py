@@ -1,4 +1,4 @@
-"""The formats of source sentences: between our tokens and sinks, and the inputs of Hugging Face models.
+"""The formats of sentences: between our tokens and sinks, and the inputs and outputs of Hugging Face models.
 
 Our source sentence consists of its tokens, then sinks, then padding. The sinks represent the other tokens, so
 that attention to them stays visible:
@@ -10,7 +10,7 @@ that attention to them stays visible:
   generated tokens (`PromptLayout`).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +19,10 @@ import torch
 from torch import nn
 
 from regard.data.batch import PaddedSequences
+from regard.extensions.hf.language_model import score_logits
 from regard.extensions.hf.tokenizer import PretrainedTokenizer
+from regard.layers.batched_state import BatchedState
+from regard.text.vocabulary import BOS, EOS, PAD, SINK, UNK
 from regard.types import Bool, Float, Int, Tensor
 
 NUM_SINKS = 2
@@ -50,6 +53,63 @@ def scaled_embeddings(
         handle.remove()
 
 
+@dataclass(frozen=True)
+class KeysValues(BatchedState):
+    """The keys and values of a layer at consecutive positions; G groups of heads share them."""
+
+    keys: Float[Tensor, "B G T E"]
+    values: Float[Tensor, "B G T F"]
+
+
+class TargetVocabulary(nn.Module):
+    """Our target vocabulary of size V, and the output layer of a model of transformers with W tokens.
+
+    Args:
+        tokenizer: The target tokenizer.
+        start: The library's id of our start symbol.
+        end_ids: The library's ids that end a translation. The end has the highest probability among them.
+
+    Attributes:
+        token_ids: [V], the library's id of each of our tokens.
+        generatable: [V], True at our tokens that the model can generate, the end symbol apart.
+    """
+
+    token_ids: Tensor
+    generatable: Tensor
+    end_ids: Tensor
+
+    def __init__(self, tokenizer: PretrainedTokenizer, start: int, end_ids: Sequence[int]) -> None:
+        """Store the ids as buffers that are not saved."""
+        super().__init__()
+        ids = tokenizer.library_ids
+        token_ids, ends = torch.tensor(ids), torch.tensor(sorted(set(end_ids)))
+        token_ids[BOS] = start
+        # Another end symbol ends a translation, so it is never a token of one.
+        generatable = ~torch.isin(token_ids, ends)
+        generatable[[PAD, BOS, SINK]] = False
+        # Some tokenizers have no unknown symbol and map it to another special one.
+        generatable[UNK] &= ids[UNK] not in (ids[EOS], ids[PAD])
+        self.register_buffer("token_ids", token_ids, persistent=False)
+        self.register_buffer("generatable", generatable, persistent=False)
+        self.register_buffer("end_ids", ends, persistent=False)
+
+    def log_probs(self, logits: Float[Tensor, "B W"]) -> Float[Tensor, "B V"]:
+        """Return the log-probabilities of our tokens."""
+        log_probs = torch.log_softmax(logits.float(), dim=-1)
+        ours = log_probs[:, self.token_ids].masked_fill(~self.generatable, -torch.inf)
+        ours[:, EOS] = log_probs[:, self.end_ids].amax(dim=1)
+        return ours
+
+    def score(
+        self, logits: Float[Tensor, "B T W"], target: PaddedSequences, mean_log_probs: bool
+    ) -> tuple[Float[Tensor, "B T 1"], Float[Tensor, "B T 1"] | None]:
+        """Return the log-likelihoods of target tokens; see `score_logits`."""
+        real, tokens = logits[target.mask].float(), target.tokens[target.mask]  # (N, W), (N,)
+        ends = self.end_ids[real.detach()[:, self.end_ids].argmax(dim=1)]
+        ids = torch.where(tokens == EOS, ends, self.token_ids[tokens])
+        return score_logits(real, ids, target.mask, mean_log_probs)
+
+
 class InputLayout(nn.Module):
     """The source format of a Hugging Face model.
 
@@ -78,15 +138,7 @@ class InputLayout(nn.Module):
             # Sinks follow the tokens directly; padding follows the sinks.
             special = (sink >= 0) & (sink < self.num_special)
             input_ids = torch.where(special, self.special_ids[sink.clamp(0, self.num_special - 1)], input_ids)
-        return input_ids.gather(1, self._to_encoder_order(source)) if self.prefix_length else input_ids
-
-    def _to_encoder_order(self, source: PaddedSequences) -> Int[Tensor, "B S"]:
-        """Return our position for each position of the encoder's order."""
-        positions = torch.arange(source.tokens.shape[1], device=source.tokens.device).expand_as(source.tokens)
-        words = (source.lengths - self.num_special).unsqueeze(1)
-        # The prefix comes from the first sinks, the tokens move right by its length.
-        moved = torch.where(positions < self.prefix_length, words + positions, positions - self.prefix_length)
-        return torch.where(positions < self.prefix_length + words, moved, positions)
+        return input_ids.gather(1, self.from_encoder_order(source).argsort(1))
 
     def from_encoder_order(self, source: PaddedSequences) -> Int[Tensor, "B S"]:
         """Return the encoder's position for each position of our order."""
@@ -103,7 +155,7 @@ class InputLayout(nn.Module):
         if scale is None:
             yield
             return
-        factors = scale.gather(1, self._to_encoder_order(source)).unsqueeze(-1)
+        factors = scale.gather(1, self.from_encoder_order(source).argsort(1)).unsqueeze(-1)
         with scaled_embeddings(encoder.get_input_embeddings(), self.ids(source), factors):
             yield
 
@@ -155,18 +207,18 @@ class PromptLayout:
         return columns - (width - lengths).unsqueeze(1) - len(self.before)
 
     def prompts(
-        self, source: PaddedSequences, token_ids: Int[Tensor, "V"], pad: int
+        self, source: PaddedSequences, token_ids: Int[Tensor, "V"]
     ) -> tuple[Int[Tensor, "B P"], Bool[Tensor, "B P"]]:
         """Return the ids of the prompts of a batch, padded on the left, and a mask that is True at tokens.
 
         Args:
             source: The source sentences, in our ids, with their sinks.
             token_ids: For each of our ids, the id of the library.
-            pad: The library's id at padding.
         """
         start, width = len(self.before), source.tokens.shape[1]
         offsets = self._offsets(source.lengths, width)
         behind = offsets - (source.lengths - NUM_SINKS).unsqueeze(1)
+        pad = int(token_ids[PAD])
         template = torch.tensor([*self.before, *self.after, pad], dtype=torch.long, device=offsets.device)
         template_at = (torch.where(offsets < 0, offsets, behind) + start).clamp(0, self.num_tokens)
         words = token_ids[source.tokens].gather(1, offsets.clamp(0, width - 1))

@@ -35,6 +35,7 @@ from regard.runs.weights import MODEL_FILE, copy_weights, load_weights
 from regard.text.files import directory_lock, partial_directory, sync, write_atomic
 from regard.text.reading import InvalidJsonError, file_digest, read_json
 from regard.training.config import RunOptions, TrainingConfig
+from regard.training.run_config import fixed_options_checksum
 from regard.training.run_context import RunContext, init_process_group
 from regard.training.trainer import Trainer, TrainingResult
 
@@ -166,14 +167,14 @@ def pretrain(config: PretrainConfig, output_dir: Path | str) -> TrainingResult:
 
 def _create_run_dir(config: PretrainConfig, output_dir: Path) -> None:
     """Create the directory of the run with its tokenizer, or check that it belongs to this run."""
-    run, options = output_dir / RUN_DIR, _fixed_options(config)
+    run, options = output_dir / RUN_DIR, to_dict(config)
     if (run / SETTINGS_FILE).is_file():
         # The file may lack options of a later version, which then have their defaults.
         try:
-            known = from_dict(PretrainConfig, read_json(run / SETTINGS_FILE, dict[str, Any]))
+            known = to_dict(from_dict(PretrainConfig, read_json(run / SETTINGS_FILE, dict[str, Any])))
         except (ConfigError, InvalidJsonError):
-            known = None
-        if known is None or _fixed_options(known) != options:
+            known = {}
+        if fixed_options_checksum(known) != fixed_options_checksum(options):
             raise ConfigError(
                 f"{output_dir} contains a pre-training run with another config; choose another directory"
             )
@@ -186,16 +187,6 @@ def _create_run_dir(config: PretrainConfig, output_dir: Path) -> None:
         tokenizer.save_pretrained(run)
     # The settings come last: their presence marks a complete directory for a later call.
     write_atomic(run / SETTINGS_FILE, (json.dumps(options, indent=2, sort_keys=True) + "\n").encode())
-
-
-def _fixed_options(config: PretrainConfig) -> dict[str, Any]:
-    """Return the options of a run that must not change when it is resumed."""
-    options = to_dict(config)
-    for key in ("output_dir", "device", "num_threads"):
-        options.pop(key, None)
-    for key in ("max_epochs", "max_steps", "max_minutes"):
-        options["training"].pop(key, None)
-    return options
 
 
 def _export_model(model: HfLanguageModel, tokenizer: Any, output_dir: Path) -> None:

@@ -11,7 +11,7 @@ to some models of transformers, there is no dropout on cross-attention weights i
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -35,8 +35,7 @@ from regard.extensions.hf.attention_session import (
 )
 from regard.extensions.hf.config import HfConfig
 from regard.extensions.hf.files import convert_errors, quiet_transformers
-from regard.extensions.hf.language_model import score_logits
-from regard.extensions.hf.layouts import InputLayout
+from regard.extensions.hf.layouts import InputLayout, KeysValues, TargetVocabulary
 from regard.extensions.hf.loading import max_positions
 from regard.extensions.hf.tokenizer import PretrainedTokenizer
 from regard.layers.batched_state import BatchedState
@@ -51,20 +50,11 @@ from regard.models.base import (
     shift_right,
 )
 from regard.models.stack import StackState, continue_state
-from regard.text.vocabulary import BOS, EOS, PAD, SINK, UNK
+from regard.text.vocabulary import BOS, EOS
 from regard.types import Float, Int, Tensor
 
-NEG_INF = -float("inf")
 PROBE_SOURCE, PROBE_TARGET = 5, 2
 """Numbers of tokens in a probe. They differ, so that lengths identify cross-attention."""
-
-
-@dataclass(frozen=True)
-class KeyValueCache(BatchedState):
-    """The self-attention cache of a decoder layer, [B, H, T, E]."""
-
-    keys: Float[Tensor, "B H T E"]
-    values: Float[Tensor, "B H T E"]
 
 
 class _IdentityProjection(nn.Identity):
@@ -111,16 +101,8 @@ class HfSeq2Seq(TranslationModel):
         self.layout = InputLayout(source)
         self.start = tuple(start)
         self._given = constraints
-        token_ids = torch.tensor(target.library_ids)
         # Our BOS is the last token of the prefix.
-        token_ids[BOS] = self.start[-1]
-        # `generatable`: our tokens that the model can generate. Padding, start and sink symbols never are.
-        generatable = torch.ones(len(token_ids), dtype=torch.bool)
-        generatable[[PAD, BOS, SINK]] = False
-        # Some tokenizers have no unknown symbol and map it to another special one.
-        generatable[UNK] = target.library_ids[UNK] not in (target.library_ids[EOS], target.library_ids[PAD])
-        self.register_buffer("token_ids", token_ids, persistent=False)
-        self.register_buffer("generatable", generatable, persistent=False)
+        self.vocabulary = TargetVocabulary(target, self.start[-1], [target.library_ids[EOS]])
         use_regard_attention(model)
         cross_attentions = self._find_cross_attentions()
         chosen = _selected_layers(config, len(cross_attentions))
@@ -129,13 +111,10 @@ class HfSeq2Seq(TranslationModel):
             for layer, cross_attention in enumerate(cross_attentions)
         )
 
-    token_ids: Tensor
-    generatable: Tensor
-
     @torch.no_grad()
     def _find_cross_attentions(self) -> list[CrossAttention]:
         """Run the model on a few tokens; number its cross-attention modules and return them."""
-        probe, training = CrossAttentionProbe(PROBE_SOURCE), self.model.training
+        probe = CrossAttentionProbe(PROBE_SOURCE)
         device = next(self.model.parameters()).device
         ids, decoder_ids = (
             torch.zeros(1, size, dtype=torch.long, device=device) for size in (PROBE_SOURCE, PROBE_TARGET)
@@ -151,7 +130,6 @@ class HfSeq2Seq(TranslationModel):
                 raise ValueError(
                     "its attention to the source does not use the attention interface of transformers"
                 )
-        self.model.train(training)
         for layer, cross_attention in enumerate(probe.found):
             setattr(cross_attention.module, LAYER_ATTRIBUTE, layer)
         return probe.found
@@ -202,7 +180,7 @@ class HfSeq2Seq(TranslationModel):
 
     def decoder_ids(self, first: Int[Tensor, "B T"]) -> Int[Tensor, "B N"]:
         """Convert our ids to those of transformers, and prepend the prefix of translations."""
-        ids = self.token_ids[first]
+        ids = self.vocabulary.token_ids[first]
         before = torch.tensor(self.start[:-1], device=ids.device, dtype=ids.dtype)
         return torch.cat([before.expand(len(ids), -1), ids], dim=1)
 
@@ -228,12 +206,12 @@ class HfSeq2Seq(TranslationModel):
         memories = tuple(replace(session.memories[layer], states=states) for layer in layers)
         mechanisms = zip(self._mechanisms(), memories, strict=True)
         past = tuple(
-            KeyValueCache(layer.keys[:, :, :before], layer.values[:, :, :before])
+            KeysValues(layer.keys[:, :, :before], layer.values[:, :, :before])
             for layer in cache.self_attention_cache.layers
         )
         return memories, StackState(past, tuple(mechanism.start(memory) for mechanism, memory in mechanisms))
 
-    def _cache(self, past: Sequence[KeyValueCache] = (), rows: int = 0) -> Any:
+    def _cache(self, past: Sequence[KeysValues] = (), rows: int = 0) -> Any:
         """Return a transformers cache of the target prefix, with placeholders for cross-attention."""
         from transformers import DynamicCache, EncoderDecoderCache
 
@@ -258,21 +236,20 @@ class HfSeq2Seq(TranslationModel):
             memories=dict(enumerate(memories)),
             states=dict(enumerate(state.attentions)),
         )
-        past = [layer_past for layer_past in state.caches if isinstance(layer_past, KeyValueCache)]
+        past = [layer_past for layer_past in state.caches if isinstance(layer_past, KeysValues)]
         cache = self._cache(past, len(tokens))
         with use_session(session):
             # A single source state instead of all: keys and values are already in the memories.
-            decoder_ids = self.token_ids[tokens].unsqueeze(1)
+            decoder_ids = self.vocabulary.token_ids[tokens].unsqueeze(1)
             output = self._run_decoder(memories[0].states[:, :1], None, decoder_ids, cache)
-        log_probs = torch.log_softmax(output.logits[:, -1].float(), dim=-1)
-        our_log_probs = log_probs[:, self.token_ids].masked_fill(~self.generatable, NEG_INF)
-        caches = tuple(KeyValueCache(layer.keys, layer.values) for layer in cache.self_attention_cache.layers)
+        log_probs = self.vocabulary.log_probs(output.logits[:, -1])
+        caches = tuple(KeysValues(layer.keys, layer.values) for layer in cache.self_attention_cache.layers)
         attention_steps = tuple(session.attention_steps[layer] for layer in range(len(self.mechanisms)))
         mechanisms = zip(self._mechanisms(), memories, state.attentions, strict=True)
         eos_constraint = EosConstraint.combine(
             [mechanism.eos_constraint(memory, before) for mechanism, memory, before in mechanisms]
         )
-        return Prediction(our_log_probs, None, attention_steps, StackState(caches), eos_constraint)
+        return Prediction(log_probs, None, attention_steps, StackState(caches), eos_constraint)
 
     def update(
         self, prediction: Prediction, rows: Int[Tensor, "N"], tokens: Int[Tensor, "N"]
@@ -303,9 +280,8 @@ class HfSeq2Seq(TranslationModel):
             except InfeasibleBoundsError as error:
                 raise name_infeasible_sentence(batch, error) from None
         # The first positions belong to the prefix and are not scored.
-        real = output.logits[:, before:][target.mask].float()  # (N, W)
-        target_ids = self.token_ids[target.tokens[target.mask]]
-        log_likelihoods, means = score_logits(real, target_ids, target.mask, mean_log_probs)
+        logits = output.logits[:, before:]
+        log_likelihoods, means = self.vocabulary.score(logits, target, mean_log_probs)
         steps = [session.attention_steps[layer] for layer in sorted(session.attention_steps)]
         output_steps = [] if output_attentions == "nothing" else steps
         # If a mechanism computes no posterior, its posterior is its prior.
