@@ -3,9 +3,6 @@
 from dataclasses import replace
 
 from regard.extensions.phrasebook.clauses import (
-    ANY,
-    PASSIVE,
-    QUESTION,
     Clause,
     ClauseConstraints,
     Order,
@@ -15,9 +12,8 @@ from regard.extensions.phrasebook.complements import (
     KINDS,
     PERSONAL,
     POSSESSABLE,
-    Adverbials,
+    Complements,
     Participants,
-    Predicates,
 )
 from regard.extensions.phrasebook.lexicon import (
     Distribution,
@@ -26,11 +22,10 @@ from regard.extensions.phrasebook.lexicon import (
     Token,
     Verb,
     Word,
-    weights,
     zipf_distribution,
 )
 from regard.extensions.phrasebook.morphology import ACC, DAT, DEFINITE_FORMS, NOM, PLURAL
-from regard.extensions.phrasebook.noun_phrases import NounPhrase, NounPhrases, contract
+from regard.extensions.phrasebook.noun_phrases import NounPhrase, contract
 from regard.extensions.phrasebook.verb_group import COPULAS, MODALS, Plan, Tense, english_tense
 
 _TENSES = {
@@ -56,10 +51,8 @@ class ClauseBuilder:
         """Create the generators of the constituents."""
         self.draw = draw
         self.lexicon = lexicon
-        self.nouns = NounPhrases(draw, lexicon)
-        self.adverbials = Adverbials(draw, lexicon, self.nouns)
-        self.participants = Participants(draw, self.nouns, self.relative)
-        self.predicates = Predicates(draw, lexicon, self.nouns, self.adverbials)
+        self.phrases = Complements(draw, lexicon)
+        self.participants = Participants(draw, lexicon, self.relative)
         transitive = lexicon.verbs["transitive"].items
         kinds = sorted({kind for verb in transitive for kind in verb.objects})
         self._taking = {
@@ -72,11 +65,11 @@ class ClauseBuilder:
     def clause(self, constraints: ClauseConstraints, given_object: NounPhrase | None = None) -> Clause:
         """Return a random clause; `given_object` is its accusative or dative object (a question word)."""
         draw = self.draw
-        frame = constraints.frame or draw.sample(weights("frames"))
+        frame = constraints.frame or draw.sample_named("frames")
         personal = constraints.personal or constraints.subject is not None
         if personal:
             while frame in ("passive", "pleasing", "weather"):
-                frame = draw.sample(weights("frames"))
+                frame = draw.sample_named("frames")
         if frame == "copula":
             return self._copula(constraints)
         if frame == "passive":
@@ -94,7 +87,7 @@ class ClauseBuilder:
         kind: str = "",
         given_object: NounPhrase | None = None,
     ) -> Clause:
-        draw, adverbials = self.draw, self.adverbials
+        draw, phrases = self.draw, self.phrases
         negated = draw.bernoulli(constraints.negation)
         subject = constraints.subject or self.participants.subject(verb.subjects, constraints, negated)
         clause = self.plan(verb, subject, constraints, negated)
@@ -116,45 +109,45 @@ class ClauseBuilder:
             noun_phrase = make_object(verb.objects, case, subject, plain)
             clause.complement = contract(preposition, noun_phrase, english)
         elif frame == "motion":
-            clause.complement = adverbials.direction(subject.owner, verb)
+            clause.complement = phrases.direction(subject.owner, verb)
             # English: return to the house, not into it.
             if verb.english.base == "return" and clause.complement.english[0][0] == "into":
                 clause.complement.english[0] = ("to", clause.complement.english[0][1])
             driving = verb.forms.infinitive in ("fahren", "reisen") and "person" in verb.subjects
             if driving and draw.bernoulli(0.35) and subject.human:
-                clause.company = adverbials.fixed("vehicle")
+                clause.company = phrases.fixed("vehicle")
         elif frame == "location":
             inanimate = (kind or subject.kind) in ("thing", "text", "clothes", "furniture")
             home = "dwelling" in verb.features
-            clause.place = adverbials.position() if inanimate else adverbials.place(subject.owner, home)
+            clause.place = phrases.position() if inanimate else phrases.place(subject.owner, home)
         self._add_adverbials(clause, frame, negated)
         if negated:
             self._negate(clause)
         return clause
 
     def _add_adverbials(self, clause: Clause, frame: str, negated: bool) -> None:
-        draw, adverbials, subject = self.draw, self.adverbials, clause.subject
+        draw, phrases, subject = self.draw, self.phrases, clause.subject
         doing = subject.human and not clause.verb.stative
         prior = clause.plan.tense is Tense.PLUPERFECT
         plain = clause.time is None and clause.plan.gern is None and not (prior or negated)
         if plain and draw.bernoulli(0.13) and (not clause.verb.stative or draw.bernoulli(0.3)):
-            clause.middle = adverbials.fixed("frequency")
+            clause.middle = phrases.fixed("frequency")
         if clause.accusative is not None and clause.accusative.german[-1].form == ",":
             return  # after a relative clause, the attachment of an adverbial would be ambiguous
         resting = clause.verb.english.base in ("sleep", "fall", "wake", "get")
         moving = clause.verb.prefix in ("zurück", "weg")
         accompanied = doing and clause.company is None and frame in ("motion", "intransitive") and not resting
         if doing and not moving and frame in ("transitive", "intransitive") and draw.bernoulli(0.14):
-            clause.place = adverbials.place(subject.owner)
+            clause.place = phrases.place(subject.owner)
         elif doing and frame in ("intransitive", "motion", "transitive") and draw.bernoulli(0.07):
             if "manner" in clause.verb.features:
-                clause.manner = adverbials.fixed("manner")
+                clause.manner = phrases.fixed("manner")
         elif accompanied and draw.bernoulli(0.1):
             kinds = ("family", "person") if draw.bernoulli(0.6) else ("person",)
-            company = self.nouns.common(kinds, DAT, subject.owner, adjective=0.12)
+            company = self.phrases.common(kinds, DAT, subject.owner, adjective=0.12)
             clause.company = contract("mit", company, "with")
         if clause.time is None and clause.middle is None and doing and draw.bernoulli(0.012):
-            clause.time = adverbials.cause()
+            clause.time = phrases.cause()
 
     def _negate(self, clause: Clause) -> None:
         if clause.middle is not None or clause.plan.gern is not None:
@@ -172,7 +165,7 @@ class ClauseBuilder:
         )
         clause.dative = clause.english_subject = dative
         if dative.pronoun:
-            subject = self.nouns.pronoun(dative.owner, NOM)
+            subject = self.phrases.pronoun(dative.owner, NOM)
             tokens: list[Token] = [(subject.english[0][0], (dative.german[0],))]
             clause.dative = replace(dative)
             clause.english_subject = replace(subject, german=dative.german, english=tokens)
@@ -185,19 +178,17 @@ class ClauseBuilder:
             kinds = ("person",) if constraints.personal or draw.bernoulli(0.45) else KINDS
             subject = self.participants.subject((kinds[draw.sample_below(len(kinds))],), constraints, negated)
         tenses = constraints.tenses
-        if tenses is ANY:
-            tenses = Distribution({"present": 65, "past": 35})
+        if tenses == "any":
+            tenses = "copula"
         verb = COPULAS["sein"]
         if draw.bernoulli(0.07):
             verb = COPULAS["werden" if draw.bernoulli(0.7) else "bleiben"]
         constraints = replace(constraints, tenses=tenses, timed=0.1)
         clause = self.plan(verb, subject, constraints, negated)
         changing = verb is COPULAS["werden"] and not negated
-        clause.complement = self.predicates.predicate(
-            subject, kind, negated, changing, verb is COPULAS["sein"]
-        )
+        clause.complement = self.phrases.predicate(subject, kind, negated, changing, verb is COPULAS["sein"])
         if clause.time is None and draw.bernoulli(0.1):
-            clause.middle = self.adverbials.fixed("frequency")
+            clause.middle = self.phrases.fixed("frequency")
         if negated and isinstance(clause.complement, NounPhrase) and clause.complement.negator is not None:
             clause.middle, clause.negator = None, clause.complement.negator
         elif negated:
@@ -209,10 +200,10 @@ class ClauseBuilder:
         verb = draw.sample(self._passive)
         negated = draw.bernoulli(constraints.negation)
         subject = self.participants.subject(verb.objects, replace(constraints, pronouns=0.3), negated)
-        tenses = PASSIVE if constraints.tenses in (ANY, QUESTION) else constraints.tenses
+        tenses = "passive" if constraints.tenses in ("any", "question") else constraints.tenses
         clause = self.plan(verb, subject, replace(constraints, tenses=tenses), negated)
         plan = clause.plan
-        if constraints.tenses is ANY and draw.bernoulli(0.12) and plan.modal is None and not subject.human:
+        if constraints.tenses == "any" and draw.bernoulli(0.12) and plan.modal is None and not subject.human:
             # Only `können` and `müssen`: `wollen` needs a subject with a will.
             plan.modal = MODALS.items[draw.sample_below(2)]
             plan.tense = plan.english = Tense.PRESENT
@@ -222,7 +213,7 @@ class ClauseBuilder:
         if plan.english is Tense.PRESENT and plan.modal is None and plan.time != "general":
             plan.english = Tense.PROGRESSIVE
         if draw.bernoulli(0.25):
-            agent = self.nouns.common(("person",), DAT, adjective=0.15)
+            agent = self.phrases.common(("person",), DAT, adjective=0.15)
             clause.company = contract("von", agent, "by")
         if negated:
             self._negate(clause)
@@ -258,7 +249,7 @@ class ClauseBuilder:
             if gap == ACC and form != "den" and head.kind not in POSSESSABLE[:5]:
                 # Of nominative and accusative relative pronouns only `der` and `den` differ: an unambiguous
                 # subject pronoun shows that the relative pronoun is the object.
-                subject = self.nouns.pronoun(draw.sample(weights("clear_pronouns")), NOM)
+                subject = self.phrases.pronoun(draw.sample_named("clear_pronouns"), NOM)
             clause = self._with(
                 verb,
                 frame,
@@ -275,9 +266,7 @@ class ClauseBuilder:
         if frame == "dative":
             verb = self._personal(self.lexicon.verbs["dative"])
         else:
-            kind = given_object.kind or (
-                "person" if given_object.human else self.draw.sample(weights("what"))
-            )
+            kind = given_object.kind or ("person" if given_object.human else self.draw.sample_named("what"))
             verb = self._personal(self._taking[kind])
         return self._with(verb, frame, constraints, given_object=given_object)
 
@@ -299,7 +288,7 @@ class ClauseBuilder:
     ) -> Clause:
         """Return a clause with a verb, its subject, its plan and sometimes a time adverbial."""
         draw = self.draw
-        form = draw.sample(constraints.tenses)
+        form = draw.sample_named(f"tenses: {constraints.tenses}")
         if form == "gern" and (
             verb.stative or negated or not subject.human or subject.english[0][0] == "who"
         ):
@@ -324,13 +313,13 @@ class ClauseBuilder:
             )
         time, time_kind = None, ""
         if form in _TIMED and draw.bernoulli(constraints.timed * (0.4 if verb.stative else 1.0)):
-            kind = draw.sample(weights(f"times: {form}"))
+            kind = draw.sample_named(f"times: {form}")
             if kind == "since" and ("durative" not in verb.features or negated):
                 kind = "general"
             if negated and kind == "general":
                 kind = "future" if form in ("present", "modal") else "past"
             if not (verb.stative and kind in ("now", "general", "today", "future") and form == "present"):
-                time, time_kind = self.adverbials.time(kind), kind
+                time, time_kind = self.phrases.time(kind), kind
         tense = _TENSES[form]
         english = tense if modal else english_tense(tense, time_kind, constraints.wh, verb.stative)
         gern = Word("gern") if form == "gern" else None

@@ -8,7 +8,7 @@ objects, manner, place, time.
 from dataclasses import dataclass
 from enum import Enum
 
-from regard.extensions.phrasebook.lexicon import Distribution, Phrase, Token, Verb, Word
+from regard.extensions.phrasebook.lexicon import Phrase, Token, Verb, Word
 from regard.extensions.phrasebook.noun_phrases import PRONOUNS, NounPhrase
 from regard.extensions.phrasebook.verb_group import Plan, verb_group
 
@@ -210,37 +210,13 @@ def bare_clause(clause: Clause, head: list[Token]) -> Phrase:
     return Phrase(_middle_field(clause, clause.subject), english[len(clause.subject.english) :])
 
 
-# Verb forms: a tense, a modal verb in the present ("modal") or the past ("modal past"), or gern.
-ANY = Distribution(
-    {"present": 37, "past": 20, "perfect": 22, "modal": 9, "modal past": 3.5, "future": 5, "gern": 3}
-)
-QUESTION = Distribution({"present": 40, "perfect": 30, "modal": 18, "past": 7, "future": 5})
-PRESENT = Distribution({"present": 76, "modal": 19, "perfect": 5})
-PAST = Distribution({"past": 85, "modal past": 15})
-PASSIVE = Distribution({"past": 50, "present": 20, "modal": 15, "perfect": 10, "future": 5})
-ONLY_PRESENT = Distribution({"present": 1})
-# Verb forms of a clause that is subordinate to a verb in the past.
-AFTER_PAST = Distribution({"past": 60, "perfect": 15, "modal past": 15, "present": 10})
-# Verb forms of two clauses that refer to the same time.
-TENSE_PAIRS = Distribution(
-    {
-        (ANY, ANY): 15,
-        (Distribution({"present": 70, "modal": 18, "gern": 6, "future": 6}), PRESENT): 45,
-        (
-            Distribution({"past": 45, "perfect": 40, "modal past": 15}),
-            Distribution({"past": 60, "perfect": 20, "modal past": 20}),
-        ): 40,
-    }
-)
-
-
 @dataclass(frozen=True, slots=True)
 class ClauseConstraints:
     """Constraints and probabilities for the generation of a clause.
 
     Attributes:
         subject: The subject, if it is given.
-        tenses: The possible verb forms with their frequencies.
+        tenses: Name of the verb forms with their frequencies, without `tenses: `, in `tables/weights.toml`.
         timed: Probability of a time adverbial.
         wh: Whether a question word opens the clause.
         negation: Probability of negation.
@@ -251,7 +227,7 @@ class ClauseConstraints:
     """
 
     subject: NounPhrase | None = None
-    tenses: Distribution[str] = ANY
+    tenses: str = "any"
     timed: float = 0.44
     wh: bool = False
     negation: float = 0.11

@@ -5,10 +5,10 @@ Training, validation and test sets are therefore disjoint for all sizes and seed
 """
 
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
-from itertools import islice
 from pathlib import Path
 from typing import Literal
 
@@ -26,7 +26,7 @@ from regard.extensions.phrasebook.lexicon import (
     sentence,
 )
 from regard.extensions.phrasebook.patterns import Patterns
-from regard.extensions.phrasebook.sentences import MainClauses, Subordination
+from regard.extensions.phrasebook.sentences import Subordination
 from regard.text.files import open_atomic
 from regard.text.links import Links, format_links
 
@@ -69,10 +69,8 @@ class CorpusPair:
     @property
     def fertilities(self) -> tuple[int, ...]:
         """The number of target words that are linked to each source word."""
-        counts = [0] * len(self.source)
-        for i, _ in self.links:
-            counts[i] += 1
-        return tuple(counts)
+        counts = Counter(i for i, _ in self.links)
+        return tuple(counts[i] for i in range(len(self.source)))
 
 
 def _one_comma(german: list[Word], english: list[Token]) -> list[Word]:
@@ -111,14 +109,13 @@ def random_sentences(seed: int) -> Iterator[CorpusPair]:
     """
     draw = RandomChoices(seed)
     clauses = ClauseBuilder(draw, lexicon())
-    main = MainClauses(clauses)
-    several, patterns = Subordination(main), Patterns(main)
+    several, patterns = Subordination(clauses), Patterns(clauses)
     # Relative frequencies of the constructions.
     constructions: Distribution[Callable[[], Phrase]] = Distribution(
         {
-            lambda: sentence(main.main(clauses.clause(ClauseConstraints()))): 350,
-            main.yes_or_no: 75,
-            main.question: 80,
+            lambda: sentence(several.main(clauses.clause(ClauseConstraints()))): 350,
+            several.yes_or_no: 75,
+            several.question: 80,
             several.that: 85,
             several.because: 85,
             several.when_first: 52,
@@ -196,11 +193,7 @@ def write_corpus(output_dir: Path | str, options: PhrasebookConfig | None = None
         options: The sizes of the splits, and the seed.
     """
     options = options or PhrasebookConfig()
-    sizes: dict[SplitName, int] = {
-        "train": options.num_train,
-        "valid": options.num_valid,
-        "test": options.num_test,
-    }
+    sizes: dict[SplitName, int] = {name: getattr(options, f"num_{name}") for name in SPLITS}
     return write_splits(output_dir, sizes, options.seed)
 
 
@@ -237,8 +230,6 @@ def write_splits(folder: Path | str, sizes: Mapping[SplitName, int], seed: int) 
         for suffix, lines in texts.items():
             path = folder / f"{name}.{suffix}"
             with open_atomic(path) as file:
-                # Blocks, so that a corpus of millions of pairs is not joined in memory.
-                while block := list(islice(lines, 10_000)):
-                    file.write(("\n".join(block) + "\n").encode())
+                file.writelines(f"{line}\n".encode() for line in lines)
             written.append(path)
     return written

@@ -1,24 +1,6 @@
-"""Random choices, the entries of the lexicon with all inflected forms, and the lexicon, read from six tables.
+"""Random choices, the entries of the lexicon with all inflected forms, and the lexicon.
 
-The lines of each table are in order of descending frequency. An empty cell stands for a regular form.
-
-- `nouns.tsv`: `plural` is `-` for mass nouns. The genitive of feminines equals the lemma. Weak masculines
-  have the declension `weak`. One German compound may have several English words.
-- `noun_subclasses.tsv`: classes that verbs may select, with nouns of the other classes.
-- `places.tsv`: the prepositions of position (with the dative) and of direction (`in`, `an`, `auf` with the
-  accusative, `zu` with the dative) of the nouns of the class `place`. Features: `owned` (combines with
-  possessives), `nearby` (too near for a vehicle), `dwelling` (people live there).
-- `adjectives.tsv`: `comparative` and `superlative` are `-` for adjectives without comparison. The superlative
-  is a stem. Adjectives that share a group exclude each other.
-- `verbs.tsv`: a slash marks a separable prefix (`auf/stehen`), which the other principal parts omit. The
-  present is the third person. `particles` are the English words after the verb. `complements` are the
-  subordinators of clausal complements (frame `clause`) or the English form of an infinitive (frame
-  `infinitive`). Features: `stative` (without an English progressive), `passive` (with a passive voice),
-  `manner` (combines with adverbs such as quickly), `durative` (an activity with a duration: `er wohnt seit
-  zwei Jahren in Berlin`), `preterite` (rare in the German perfect), `dwelling` (only in places in which
-  people live), `distant` and `local` (only to such destinations).
-- `expressions.tsv`: uninflected words and phrases. Without links, the words are linked one to one; `*` links
-  each German word to each English word. Without weights, the frequencies follow the order of the lines.
+The lexicon is read from six tables, whose columns `tables/README.md` describes.
 """
 
 import csv
@@ -99,6 +81,10 @@ class RandomChoices:
         """Sample an item from a distribution."""
         # Binary search of the cumulative distribution; `random` is less than 1.
         return table.items[bisect(table.cumulative, self._random())]
+
+    def sample_named(self, name: str) -> str:
+        """Sample an item from a distribution of `tables/weights.toml`."""
+        return self.sample(weights(name))
 
     def sample_where(self, table: Distribution[_T], accept: Callable[[_T], bool]) -> _T:
         """Sample an item that `accept` accepts, by rejection sampling."""
@@ -212,7 +198,7 @@ class Verb:
     Attributes:
         prefix: The separable prefix, or empty.
         forms: The German forms without the prefix.
-        features: Features, see above.
+        features: Features; see `tables/README.md`.
         reflexive: Whether the verb has the reflexive pronoun `sich`.
         sein: Whether the auxiliary of the perfect is `sein`.
         subjects: Semantic classes of the subject.
@@ -339,6 +325,7 @@ class Lexicon:
 
     Attributes:
         nouns: The nouns of each semantic class.
+        professions: The professions of each gender.
         places: The places.
         describing: The adjectives of each semantic class.
         verbs: The verbs of each valency frame.
@@ -353,6 +340,11 @@ class Lexicon:
         classes = _grouped(rows + _read("noun_subclasses"), "class")
         self.nouns = {
             kind: zipf_distribution(nouns[row["lemma"]] for row in group) for kind, group in classes.items()
+        }
+        professions = self.nouns["profession"].items
+        self.professions = {
+            gender: zipf_distribution(noun for noun in professions if noun.gender == gender)
+            for gender in (MASCULINE, FEMININE)
         }
         self.places = zipf_distribution(
             Place(

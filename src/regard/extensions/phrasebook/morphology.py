@@ -11,13 +11,12 @@ NOM, ACC, DAT, GEN = range(4)
 MASCULINE, FEMININE, NEUTER, PLURAL = range(4)
 STRONG, WEAK, MIXED = range(3)
 
-Forms = tuple[str, str, str, str]
+Forms = tuple[str, ...]
 """The forms of a word in the four cases."""
 
 
 def _rows(text: str) -> tuple[Forms, ...]:
-    rows = (row.split() for row in text.strip().splitlines())
-    return tuple((a.strip("-"), b.strip("-"), c.strip("-"), d.strip("-")) for a, b, c, d in rows)
+    return tuple(tuple(form.strip("-") for form in row.split()) for row in text.splitlines())
 
 
 # Rows: masculine, feminine, neuter, plural. Columns: the cases. "-" is an empty ending.
@@ -33,15 +32,13 @@ _ADJECTIVE = (
 
 def der_word(stem: str) -> tuple[Forms, ...]:
     """Return the forms of `dies-`, `jed-`, `welch-` or `all-` by column and case."""
-    return tuple((stem + a, stem + b, stem + c, stem + d) for a, b, c, d in _DER)
+    return tuple(tuple(stem + ending for ending in row) for row in _DER)
 
 
 def ein_word(stem: str) -> tuple[Forms, ...]:
     """Return the forms of `ein`, `kein` or a possessive by column and case; `euer` becomes `eur-`."""
     short = "eur" if stem == "euer" else stem
-    return tuple(
-        (short + a if a else stem, short + b if b else stem, short + c, short + d) for a, b, c, d in _EIN
-    )
+    return tuple(tuple(short + ending if ending else stem for ending in row) for row in _EIN)
 
 
 def noun_forms(lemma: str, genitive: str, plural: str, weak: bool) -> tuple[Forms, Forms]:
@@ -149,9 +146,8 @@ def regular_plural(noun: str) -> str:
 
 def article(following: str) -> str:
     """Return `a` or `an`, depending on the following word."""
-    if following in _AN:
-        return "an"
-    return "an" if _VOWEL.match(following) and following not in _A else "a"
+    vowel = following in _AN or (_VOWEL.match(following) and following not in _A)
+    return "an" if vowel else "a"
 
 
 class EnglishVerb(NamedTuple):

@@ -6,7 +6,6 @@ from itertools import combinations
 
 from regard.extensions.phrasebook.lexicon import (
     Adjective,
-    Distribution,
     Lexicon,
     Noun,
     Phrase,
@@ -101,31 +100,22 @@ class Determiner:
     definite: bool = True
 
 
-DEFINITE_ARTICLE = Determiner(DEFINITE_FORMS, WEAK, "the", "the")
-DIES = Determiner(der_word("dies"), WEAK, "this", "these")
-JED = Determiner(der_word("jed"), WEAK, "every", "")
-ALL = Determiner(der_word("all"), WEAK, "", "all")
-WELCH = Determiner(der_word("welch"), WEAK, "which", "which")
-VIEL = Determiner(der_word("viel"), STRONG, "", "many", False)
-EINIG = Determiner(der_word("einig"), STRONG, "", "some", False)
-EIN = Determiner(ein_word("ein"), MIXED, "a", "", False)
-KEIN = Determiner(ein_word("kein"), MIXED, "a", "any", False)
-KEIN_SUBJECT = Determiner(ein_word("kein"), MIXED, "no", "no", False)
+DETERMINERS = {
+    "the": Determiner(DEFINITE_FORMS, WEAK, "the", "the"),
+    "dieser": Determiner(der_word("dies"), WEAK, "this", "these"),
+    "jeder": Determiner(der_word("jed"), WEAK, "every", ""),
+    "alle": Determiner(der_word("all"), WEAK, "", "all"),
+    "welcher": Determiner(der_word("welch"), WEAK, "which", "which"),
+    "viele": Determiner(der_word("viel"), STRONG, "", "many", False),
+    "einige": Determiner(der_word("einig"), STRONG, "", "some", False),
+    "ein": Determiner(ein_word("ein"), MIXED, "a", "", False),
+    "kein": Determiner(ein_word("kein"), MIXED, "a", "any", False),
+    "no": Determiner(ein_word("kein"), MIXED, "no", "no", False),  # `kein` in a subject
+}
+"""The determiners by their names. The other names are `own` (a possessive), `number`, `name` and `none`."""
 POSSESSIVES = {
     key: Determiner(ein_word(p.possessive), MIXED, p.owner, p.owner) for key, p in PRONOUNS.items()
 }
-NONE, NUMBER, OWN, NAME = "none", "number", "own", "name"
-Choice = Determiner | str
-
-SINGULAR: Distribution[Choice] = Distribution(
-    {DEFINITE_ARTICLE: 46, EIN: 27, OWN: 13, DIES: 6, JED: 2, NAME: 2}
-)
-PLURALS: Distribution[Choice] = Distribution(
-    {DEFINITE_ARTICLE: 34, NONE: 22, OWN: 11, NUMBER: 12, VIEL: 8, EINIG: 6, DIES: 4, ALL: 3}
-)
-MASS: Distribution[Choice] = Distribution({NONE: 60, DEFINITE_ARTICLE: 26, OWN: 8, DIES: 6})
-FAMILY: Distribution[Choice] = Distribution({OWN: 80, DEFINITE_ARTICLE: 10, EIN: 3, NAME: 7})
-OWNERS = Distribution({"ich": 70, "wir": 25, "du": 5})
 FIRST_NAMES = ("male name", "female name")
 # With a possessive, `Mann` and `Frau` mean husband and wife.
 _MARRIED = {"Mann": ("husband",), "Frau": ("wife",)}
@@ -173,20 +163,20 @@ def intensifier(repeated: bool) -> Phrase:
     return concatenate(very, word_phrase(",", ","), word_phrase("sehr", "very")) if repeated else very
 
 
-def _possible_choice(choice: Choice, noun: Noun, case: int, plural: bool, owner: str) -> tuple[Choice, bool]:
+def _possible_choice(choice: str, noun: Noun, case: int, plural: bool, owner: str) -> tuple[str, bool]:
     """Return the determiner, replaced if the noun cannot have it, and whether it means husband or wife."""
     # Determiners of count nouns: no `ein Wasser`, `zwei Milch` or `viele Reis`.
-    if noun.mass and choice in (EIN, JED, NAME, NUMBER, VIEL, EINIG):
-        choice = NONE
+    if noun.mass and choice in ("ein", "jeder", "name", "number", "viele", "einige"):
+        choice = "none"
     # A bare genitive is ungrammatical (`wegen Lehrers`), and `ein` and `jeder` have no plural.
-    if (choice == NONE and case == GEN) or (plural and choice in (EIN, JED)):
-        choice = DEFINITE_ARTICLE
-    married = noun.lemma in _MARRIED and choice in (OWN, NAME)
+    if (choice == "none" and case == GEN) or (plural and choice in ("ein", "jeder")):
+        choice = "the"
+    married = noun.lemma in _MARRIED and choice in ("own", "name")
     if married and (plural or owner not in ("", "ich", "du", "er", "sie", "Sie")):
-        choice, married = DEFINITE_ARTICLE, False
+        choice, married = "the", False
     # `mein Herr` and `meine Dame` are forms of address.
-    if choice == OWN and noun.lemma in ("Herr", "Dame"):
-        choice = DEFINITE_ARTICLE
+    if choice == "own" and noun.lemma in ("Herr", "Dame"):
+        choice = "the"
     return choice, married
 
 
@@ -196,6 +186,10 @@ class NounPhrases:
 
     draw: RandomChoices
     lexicon: Lexicon
+
+    def fixed(self, category: str) -> Phrase:
+        """Return a fixed expression of the lexicon, such as an adverb of manner."""
+        return self.draw.sample(self.lexicon.expressions[category]).phrase()
 
     def pronoun(self, key: str, case: int) -> NounPhrase:
         """Return a personal pronoun."""
@@ -207,14 +201,13 @@ class NounPhrases:
 
     def name(self, case: int) -> NounPhrase:
         """Return a first name, or a surname with `Herr` or `Frau`."""
-        draw, expressions = self.draw, self.lexicon.expressions
+        draw = self.draw
         gender = draw.sample_below(2)
         if draw.bernoulli(0.2):
             title = ("Herr" if case == NOM else "Herrn") if gender == MASCULINE else "Frau"
-            surname = draw.sample(expressions["surname"]).phrase()
-            phrase = concatenate(word_phrase(title, ("Mr", "Mrs")[gender]), surname)
+            phrase = concatenate(word_phrase(title, ("Mr", "Mrs")[gender]), self.fixed("surname"))
         else:
-            phrase = draw.sample(expressions[FIRST_NAMES[gender]]).phrase()
+            phrase = self.fixed(FIRST_NAMES[gender])
         owner = ("er", "sie")[gender]
         return NounPhrase(phrase.german, phrase.english, column=gender, owner=owner, human=True)
 
@@ -223,7 +216,7 @@ class NounPhrases:
         kinds: Sequence[str],
         case: int,
         owner: str = "",
-        choice: Choice | None = None,
+        choice: str | None = None,
         plural: bool | None = None,
         adjective: float = 0.3,
     ) -> NounPhrase:
@@ -245,12 +238,13 @@ class NounPhrases:
         elif plural is None:
             plural = draw.bernoulli(0.08 if noun.kind == "family" else 0.27)
         if choice is None:
+            number = "mass" if noun.mass else "plural" if plural else "singular"
             family = noun.kind == "family" and not plural
-            choice = draw.sample(FAMILY if family else MASS if noun.mass else PLURALS if plural else SINGULAR)
+            choice = draw.sample_named(f"determiners: {'family' if family else number}")
         return self.build(noun, case, plural, choice, owner, adjective)
 
     def build(
-        self, noun: Noun, case: int, plural: bool, choice: Choice, owner: str = "", adjective: float = 0.26
+        self, noun: Noun, case: int, plural: bool, choice: str, owner: str = "", adjective: float = 0.26
     ) -> NounPhrase:
         """Return a phrase with a given noun and determiner; for the arguments, see `common`."""
         draw = self.draw
@@ -259,23 +253,25 @@ class NounPhrases:
         declension = STRONG
         parts: list[Phrase] = []
         definite, negator = False, None
-        if choice == OWN:
-            key = owner if owner and draw.bernoulli(0.75) else draw.sample(OWNERS)
-            choice = POSSESSIVES["ich" if married and key == "wir" else key]
-        if isinstance(choice, Determiner):
-            definite, declension = choice.definite, choice.declension
-            english = "any" if choice is KEIN and noun.mass else choice.plural if plural else choice.singular
-            parts.append(word_phrase(choice.forms[column][case], english))
-            negator = parts[0].german[0] if choice is KEIN else None
-        elif choice == NUMBER:
-            parts.append(draw.sample(self.lexicon.expressions["number"]).phrase())
-        elif choice == NAME:
-            (name,) = draw.sample(self.lexicon.expressions[FIRST_NAMES[draw.sample_below(2)]]).german
-            parts.append(word_phrase(name + "s", name, "'s"))
+        determiner = DETERMINERS.get(choice)
+        if choice == "own":
+            key = owner if owner and draw.bernoulli(0.75) else draw.sample_named("owners")
+            determiner = POSSESSIVES["ich" if married and key == "wir" else key]
+        if determiner is not None:
+            definite, declension = determiner.definite, determiner.declension
+            english = determiner.plural if plural else determiner.singular
+            english = "any" if choice == "kein" and noun.mass else english
+            parts.append(word_phrase(determiner.forms[column][case], english))
+            negator = parts[0].german[0] if choice == "kein" else None
+        elif choice == "number":
+            parts.append(self.fixed("number"))
+        elif choice == "name":
+            (word,) = self.fixed(FIRST_NAMES[draw.sample_below(2)]).german
+            parts.append(word_phrase(f"{word.form}s", word.form, "'s"))
             definite = True
         # Sampled first, so that the use of random numbers does not depend on the lexicon.
         if draw.bernoulli(adjective) and noun.kind in self.lexicon.describing:
-            parts += self._adjectives(noun.kind, choice is DEFINITE_ARTICLE, (declension, column, case))
+            parts += self._adjectives(noun.kind, choice == "the", (declension, column, case))
         translation = _MARRIED[noun.lemma] if married else noun.plural if plural else noun.singular
         parts.append(word_phrase(noun.forms[plural][case], *translation))
         whole = concatenate(*parts)
@@ -321,7 +317,7 @@ class NounPhrases:
 
     def genitive(self, head: NounPhrase, kinds: Sequence[str]) -> None:
         """Append a genitive to a noun phrase, with `of` in English: `das Auto des Lehrers`."""
-        choice = DEFINITE_ARTICLE if self.draw.bernoulli(0.6) else OWN
+        choice = "the" if self.draw.bernoulli(0.6) else "own"
         owner = self.common(kinds, GEN, choice=choice, plural=self.draw.bernoulli(0.15), adjective=0.15)
         head.german += owner.german
         head.english += [("of", owner.english[0][1]), *owner.english]

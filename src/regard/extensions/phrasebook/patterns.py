@@ -3,7 +3,7 @@
 from dataclasses import replace
 from functools import partial
 
-from regard.extensions.phrasebook.clauses import ONLY_PRESENT, PAST, Clause, ClauseConstraints, bare_clause
+from regard.extensions.phrasebook.clauses import Clause, ClauseConstraints, bare_clause
 from regard.extensions.phrasebook.lexicon import (
     Phrase,
     Token,
@@ -12,42 +12,31 @@ from regard.extensions.phrasebook.lexicon import (
     arrange,
     concatenate,
     sentence,
-    weights,
     word_phrase,
 )
 from regard.extensions.phrasebook.morphology import ACC, NOM, PLURAL
-from regard.extensions.phrasebook.noun_phrases import EIN, NONE, NUMBER, NounPhrase, coordinate
+from regard.extensions.phrasebook.noun_phrases import NounPhrase, coordinate
 from regard.extensions.phrasebook.sentences import MainClauses, subordinate
 from regard.extensions.phrasebook.verb_group import Plan, Tense
 
 _RESTING = ("sitzen", "stehen", "liegen")
 
 
-class Patterns:
+class Patterns(MainClauses):
     """Generates sentences with special patterns."""
-
-    def __init__(self, main: MainClauses) -> None:
-        """Store the generators and the verbs for lists."""
-        self.draw = main.draw
-        self.clauses = main.clauses
-        self.main = main
-        self.verbs = main.clauses.lexicon.verbs
-        self._transitive = {
-            verb.forms.infinitive: verb for verb in self.verbs["transitive"].items if not verb.prefix
-        }
 
     def request(self) -> Phrase:
         """Return a request: `Öffne bitte das Fenster!`, `Kommen Sie bitte herein!`."""
         build, draw = self.clauses, self.draw
         formal = draw.bernoulli(0.45)
-        subject = build.nouns.pronoun("Sie" if formal else "du", NOM)
+        subject = build.phrases.pronoun("Sie" if formal else "du", NOM)
         constraints = ClauseConstraints(
-            subject=subject, tenses=ONLY_PRESENT, timed=0.0, negation=0.12, relative=0.02
+            subject=subject, tenses="only present", timed=0.0, negation=0.12, relative=0.02
         )
-        clause = build.clause(replace(constraints, frame=draw.sample(weights("requests"))))
+        clause = build.clause(replace(constraints, frame=draw.sample_named("requests")))
         # Not: own a house, or lie on the table.
         while clause.verb.stative or clause.verb.forms.infinitive in _RESTING:
-            clause = build.clause(replace(constraints, frame=draw.sample(weights("requests"))))
+            clause = build.clause(replace(constraints, frame=draw.sample_named("requests")))
         clause.middle = None
         please = draw.bernoulli(0.6) and clause.negator is None
         forms = clause.verb.forms
@@ -63,12 +52,12 @@ class Patterns:
         past = draw.bernoulli(0.3)
 
         def make() -> NounPhrase:
-            choice = build.participants.indefinite(plural, (NONE, NUMBER))
-            return build.nouns.common(kinds, ACC, choice=choice, plural=plural, adjective=0.4)
+            choice = build.participants.indefinite(plural)
+            return build.phrases.common(kinds, ACC, choice=choice, plural=plural, adjective=0.4)
 
         listed = draw.bernoulli(0.12)
-        there = build.nouns.listing(make, 2 + draw.bernoulli(0.4)) if listed else make()
-        place = build.adverbials.place()
+        there = build.phrases.listing(make, 2 + draw.bernoulli(0.4)) if listed else make()
+        place = build.phrases.place()
         many = there.agreement == 2 and (plural or not listed)
         english = ("were" if many else "was") if past else ("are" if many else "is")
         es, be = word_phrase("es", "there"), word_phrase("gab" if past else "gibt", english)
@@ -88,24 +77,26 @@ class Patterns:
         same = draw.bernoulli(0.4)
 
         def make() -> NounPhrase:
-            choice = build.participants.indefinite(plural, (NONE, NUMBER))
-            return build.nouns.common(
+            choice = build.participants.indefinite(plural)
+            return build.phrases.common(
                 kinds, ACC, choice=choice, plural=plural, adjective=0.75 if same else 0.15
             )
 
-        things = build.nouns.listing(
+        things = build.phrases.listing(
             make, 3 + draw.sample_below(3) + draw.sample_below(3) * draw.sample_below(2), repeat_und
         )
         clause = build.plan(verb, subject, ClauseConstraints(timed=0.5))
         clause.accusative = things
         if draw.bernoulli(0.25) and verb.objects[0] != "food":
-            clause.place = build.adverbials.place()
-        return sentence(self.main.main(clause, 0.35))
+            clause.place = build.phrases.place()
+        return sentence(self.main(clause, 0.35))
 
     def _listed(self) -> tuple[Verb, tuple[str, ...]]:
         """Sample a verb whose object may be a list, and the semantic classes of the nouns."""
-        infinitive, _, kinds = self.draw.sample(weights("listed")).partition(": ")
-        return self._transitive[infinitive], tuple(kinds.split())
+        infinitive, _, kinds = self.draw.sample_named("listed").partition(": ")
+        verbs = self.clauses.lexicon.verbs["transitive"].items
+        verb = next(verb for verb in verbs if verb.forms.infinitive == infinitive and not verb.prefix)
+        return verb, tuple(kinds.split())
 
     def neither(self) -> Phrase:
         """Return a sentence such as `Er hat weder ein Auto noch ein Fahrrad`, or `sowohl ... als auch`."""
@@ -113,7 +104,7 @@ class Patterns:
         subject = build.participants.subject(("person",), ClauseConstraints(relative=0.0))
         verb, kinds = self._listed()
 
-        make = partial(build.nouns.common, kinds, ACC, choice=EIN, plural=False, adjective=0.3)
+        make = partial(build.phrases.common, kinds, ACC, choice="ein", plural=False, adjective=0.3)
         first, second = make(), make()
         # Not: neither a car nor a car.
         while first.german[-1].form == second.german[-1].form:
@@ -126,13 +117,13 @@ class Patterns:
             whole = concatenate(word_phrase("sowohl", "both"), first, also, second)
         clause = build.plan(verb, subject, ClauseConstraints(timed=0.2))
         clause.accusative = NounPhrase(whole.german, whole.english, 5, 2, PLURAL, definite=False)
-        return sentence(self.main.main(clause, 0.2))
+        return sentence(self.main(clause, 0.2))
 
     def more_and_more(self) -> Phrase:
         """Return a sentence with a repeated verb: `Der Hund lief und lief, bis ...`."""
         build, draw = self.clauses, self.draw
         verb = draw.sample_where(
-            self.verbs["intransitive"],
+            build.lexicon.verbs["intransitive"],
             lambda verb: not (verb.prefix or verb.english.tail or verb.sein) and verb.subjects[0] == "person",
         )
         constraints = ClauseConstraints(relative=0.0, pronouns=0.3)
@@ -144,21 +135,21 @@ class Patterns:
         preterite = verb.forms.preterite[subject.person]
         again = coordinate([word_phrase(preterite, verb.english.past) for _ in range(times)], every=True)
         inner = build.clause(
-            self.main.following(
+            self.following(
                 Clause(verb, Plan(Tense.PAST, Tense.PAST), subject),
-                ClauseConstraints(tenses=PAST, timed=0.0, negation=0.0),
+                ClauseConstraints(tenses="past", timed=0.0, negation=0.0),
             )
         )
         return sentence(subject, again, word_phrase(","), subordinate("bis", "until", inner))
 
     def weather(self) -> Phrase:
         """Return a sentence such as `Es ist heute kalt`."""
-        draw, adverbials = self.draw, self.clauses.adverbials
+        draw, phrases = self.draw, self.clauses.phrases
         present = draw.bernoulli(0.6)
         it, be = word_phrase("es", "it"), word_phrase("ist", "is") if present else word_phrase("war", "was")
-        weather = adverbials.fixed("weather")
-        time = adverbials.time("today" if present else "past")
-        place = adverbials.place() if draw.bernoulli(0.5) else Phrase([], [])
+        weather = phrases.fixed("weather")
+        time = phrases.time("today" if present else "past")
+        place = phrases.place() if draw.bernoulli(0.5) else Phrase([], [])
         if draw.bernoulli(0.4):
             weather = concatenate(word_phrase("sehr", "very"), weather)
         if draw.bernoulli(0.5):
@@ -167,16 +158,16 @@ class Patterns:
 
     def greeting(self) -> Phrase:
         """Return a greeting: `Guten Morgen, Herr Müller!`."""
-        greeting = self.clauses.adverbials.fixed("greeting")
-        return sentence(greeting, word_phrase(",", ","), self.clauses.nouns.name(NOM), mark="!")
+        greeting = self.clauses.phrases.fixed("greeting")
+        return sentence(greeting, word_phrase(",", ","), self.clauses.phrases.name(NOM), mark="!")
 
     def exclamation(self) -> Phrase:
         """Return an exclamation: `Was für ein schöner Tag!`."""
         draw, build = self.draw, self.clauses
         plural = draw.bernoulli(0.3)
         kinds = ("text", "event", "building", "animal", "clothes", "thing", "vehicle", "place")
-        choice = NONE if plural else EIN
-        noun = build.nouns.common(kinds, NOM, choice=choice, plural=plural, adjective=1.0)
+        choice = "none" if plural else "ein"
+        noun = build.phrases.common(kinds, NOM, choice=choice, plural=plural, adjective=1.0)
         was, fuer = Word("was"), Word("für")
         return sentence(Phrase([was, fuer], [("what", (was, fuer))]), noun, mark="!")
 

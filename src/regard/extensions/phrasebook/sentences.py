@@ -4,13 +4,6 @@ from dataclasses import replace
 
 from regard.extensions.phrasebook.clause_builder import ClauseBuilder
 from regard.extensions.phrasebook.clauses import (
-    AFTER_PAST,
-    ANY,
-    ONLY_PRESENT,
-    PAST,
-    PRESENT,
-    QUESTION,
-    TENSE_PAIRS,
     Clause,
     ClauseConstraints,
     Order,
@@ -18,7 +11,6 @@ from regard.extensions.phrasebook.clauses import (
     order_clause,
 )
 from regard.extensions.phrasebook.lexicon import (
-    Distribution,
     Phrase,
     Word,
     concatenate,
@@ -27,7 +19,7 @@ from regard.extensions.phrasebook.lexicon import (
     word_phrase,
 )
 from regard.extensions.phrasebook.morphology import ACC, NOM
-from regard.extensions.phrasebook.noun_phrases import WELCH, NounPhrase
+from regard.extensions.phrasebook.noun_phrases import NounPhrase
 from regard.extensions.phrasebook.verb_group import Plan, Tense, infinitive_group
 
 _STAYING = ("sit", "stand", "live", "stay", "spend")
@@ -37,9 +29,8 @@ class MainClauses:
     """Generates statements and questions."""
 
     def __init__(self, clauses: ClauseBuilder) -> None:
-        """Store the generators."""
-        self.draw = clauses.draw
-        self.clauses = clauses
+        """Store the generator of clauses."""
+        self.draw, self.clauses = clauses.draw, clauses
 
     def main(self, clause: Clause, fronted: float = 0.3) -> Phrase:
         """Return a main clause in verb-second order, sometimes with an adverbial or object in front."""
@@ -55,7 +46,7 @@ class MainClauses:
             front = choices[0]
             return order_clause(clause, Order.SECOND, front, front)
         if formal or draw.bernoulli(fronted * 0.2):
-            front = self.clauses.adverbials.fixed("comment")
+            front = self.clauses.phrases.fixed("comment")
             return order_clause(clause, Order.SECOND, front, front)
         accusative = clause.accusative
         if accusative is not None and clause.subject.pronoun and clause.negator is not accusative.negator:
@@ -73,27 +64,27 @@ class MainClauses:
         # No pronoun refers to another pronoun, and those of neuters and things would be ambiguous.
         referable = head.human and not head.pronoun and head.owner in ("er", "sie", "plural")
         return replace(
-            constraints, subject=self.clauses.nouns.pronoun(head.owner, NOM) if referable else None
+            constraints, subject=self.clauses.phrases.pronoun(head.owner, NOM) if referable else None
         )
 
     def yes_or_no(self) -> Phrase:
         """Return a yes-no question: `Hast du das Buch gelesen?`."""
         constraints = ClauseConstraints(
-            tenses=QUESTION, negation=0.0, pronouns=0.75, timed=0.25, relative=0.02
+            tenses="question", negation=0.0, pronouns=0.75, timed=0.25, relative=0.02
         )
         clause = self.clauses.clause(constraints)
         return sentence(order_clause(clause, Order.FIRST, inverted=True), mark="?")
 
     def question(self) -> Phrase:
         """Return a question with a question word."""
-        return sentence(self.asked(self.draw.sample(weights("question_words")), Order.SECOND), mark="?")
+        return sentence(self.asked(self.draw.sample_named("question_words"), Order.SECOND), mark="?")
 
     def asked(self, kind: str, order: Order, constraints: ClauseConstraints | None = None) -> Phrase:
         """Return a question clause; verb-final order makes it an indirect question."""
         direct = order is not Order.FINAL
         if constraints is None:
             constraints = ClauseConstraints(
-                tenses=QUESTION, negation=0.0, pronouns=0.7, timed=0.2, relative=0.0
+                tenses="question", negation=0.0, pronouns=0.7, timed=0.2, relative=0.0
             )
         constraints = replace(constraints, wh=direct)
         build = self.clauses
@@ -133,7 +124,7 @@ class MainClauses:
     def _object_word(self, kind: str) -> tuple[NounPhrase, str]:
         if kind == "welch":
             kinds = ("text", "event", "thing", "clothes", "vehicle")
-            return self.clauses.nouns.common(kinds, ACC, choice=WELCH, adjective=0.2), "transitive"
+            return self.clauses.phrases.common(kinds, ACC, choice="welcher", adjective=0.2), "transitive"
         item = Word(kind)
         english = {"was": "what", "wen": "who", "wem": "who"}[kind]
         phrase = NounPhrase([item], [(english, (item,))], human=kind != "was", pronoun=True)
@@ -145,87 +136,62 @@ def subordinate(link: str, english: str, clause: Clause) -> Phrase:
     return concatenate(word_phrase(link, *english.split()), order_clause(clause, Order.FINAL))
 
 
-# German subordinator, English subordinator, verb forms of the subordinate and of the main clause.
-_SUBORDINATORS = Distribution(
-    {
-        ("weil", "because", ANY, ANY): 30,
-        ("wenn", "if", PRESENT, PRESENT): 18,
-        ("als", "when", PAST, PAST): 14,
-        ("obwohl", "although", ANY, ANY): 10,
-        ("bevor", "before", PAST, PAST): 8,
-        ("nachdem", "after", Distribution({"pluperfect": 1}), PAST): 8,
-        ("während", "while", PAST, PAST): 5,
-        ("sobald", "as soon as", PRESENT, PRESENT): 4,
-        ("damit", "so that", ONLY_PRESENT, PRESENT): 3,
-        ("bis", "until", PAST, PAST): 3,
-    }
-)
 # Subordinators of a point in time, which do not combine with adverbs such as `often` and `never`.
 _ONCE = ("als", "bevor", "nachdem", "sobald", "bis", "damit")
-_COORDINATORS = Distribution({("und", "and"): 50, ("aber", "but"): 36, ("denn", "because"): 14})
 
 
-class Subordination:
+class Subordination(MainClauses):
     """Generates sentences with several clauses."""
-
-    def __init__(self, main: MainClauses) -> None:
-        """Store the generators."""
-        self.draw = main.draw
-        self.verbs = main.clauses.lexicon.verbs
-        self.clauses = main.clauses
-        self.main = main
 
     def that(self) -> Phrase:
         """Return a sentence with a clausal complement: `Ich glaube, dass ...`, `Wir fragen, ob ...`."""
         draw, build = self.draw, self.clauses
-        verb = draw.sample(self.verbs["clause"])
+        verb = draw.sample(self.clauses.lexicon.verbs["clause"])
         kinds = verb.complements
         kind = kinds[0] if draw.bernoulli(0.7) else kinds[draw.sample_below(len(kinds))]
-        tenses = Distribution({"present": 55, "past": 30, "perfect": 15})
         matrix = build.matrix(
-            verb, ClauseConstraints(tenses=tenses, timed=0.08, negation=0.08, relative=0.02)
+            verb, ClauseConstraints(tenses="clause", timed=0.08, negation=0.08, relative=0.02)
         )
         now = matrix.plan.tense is Tense.PRESENT
-        constraints = ClauseConstraints(tenses=ANY if now else AFTER_PAST, pronouns=0.5, relative=0.03)
+        constraints = ClauseConstraints(tenses="any" if now else "after past", pronouns=0.5, relative=0.03)
         if kind in ("dass", "ob"):
             linker = word_phrase(kind, "that" if kind == "dass" else "whether")
             inner = concatenate(linker, order_clause(build.clause(constraints), Order.FINAL))
         else:
-            tenses = QUESTION if now else AFTER_PAST
+            tenses = "question" if now else "after past"
             constraints = replace(constraints, tenses=tenses, negation=0.0, timed=0.2)
-            inner = self.main.asked(kind, Order.FINAL, constraints)
+            inner = self.asked(kind, Order.FINAL, constraints)
         matrix.tail = concatenate(word_phrase(","), inner)
-        return sentence(self.main.main(matrix, 0.06))
+        return sentence(self.main(matrix, 0.06))
 
     def because(self) -> Phrase:
         """Return a main clause with a subordinate clause after it; only German has a comma."""
         build = self.clauses
-        link, english, inner, outer = self.draw.sample(_SUBORDINATORS)
+        link, english, inner, outer = self.draw.sample_named("subordinators").split(": ")
         timed = 0.1 if link in ("weil", "obwohl") else 0.0
-        if outer is ANY:
-            outer, inner = self.draw.sample(TENSE_PAIRS)
+        if outer == "any":
+            outer, inner = self.draw.sample_named("tense_pairs").split(": ")
         first = build.clause(ClauseConstraints(tenses=outer, timed=timed, relative=0.02))
         second = build.clause(
-            self.main.following(
-                first, ClauseConstraints(tenses=inner, timed=timed, relative=0.02, negation=0.08)
-            )
+            self.following(first, ClauseConstraints(tenses=inner, timed=timed, relative=0.02, negation=0.08))
         )
         if link in _ONCE:
             second.middle = None
         first.tail = concatenate(word_phrase(","), subordinate(link, english, second))
-        return sentence(self.main.main(first, 0.1))
+        return sentence(self.main(first, 0.1))
 
     def when_first(self) -> Phrase:
         """Return a subordinate clause with its main clause after it, which begins with the verb in German."""
         build = self.clauses
-        link, english, inner, outer = self.draw.sample_where(
-            _SUBORDINATORS, lambda item: item[0] not in ("damit", "bis")
+        choice = self.draw.sample_where(
+            weights("subordinators"), lambda item: not item.startswith(("damit", "bis"))
         )
-        if outer is ANY:
-            inner, outer = self.draw.sample(TENSE_PAIRS)
+        link, english, inner, outer = choice.split(": ")
+        if outer == "any":
+            inner, outer = self.draw.sample_named("tense_pairs").split(": ")
         first = build.clause(ClauseConstraints(tenses=inner, timed=0.0, relative=0.02, negation=0.06))
         second = build.clause(
-            self.main.following(first, ClauseConstraints(tenses=outer, timed=0.0, relative=0.02))
+            self.following(first, ClauseConstraints(tenses=outer, timed=0.0, relative=0.02))
         )
         if link in _ONCE:
             first.middle = None
@@ -235,13 +201,13 @@ class Subordination:
     def two(self) -> Phrase:
         """Return two coordinated main clauses."""
         build = self.clauses
-        link, english = self.draw.sample(_COORDINATORS)
-        left, right = self.draw.sample(TENSE_PAIRS)
+        link, english = self.draw.sample_named("coordinators").split(": ")
+        left, right = self.draw.sample_named("tense_pairs").split(": ")
         first = build.clause(ClauseConstraints(tenses=left, timed=0.25, relative=0.02, negation=0.06))
         second = build.clause(
-            self.main.following(first, ClauseConstraints(tenses=right, timed=0.2, relative=0.02))
+            self.following(first, ClauseConstraints(tenses=right, timed=0.2, relative=0.02))
         )
-        parts = [self.main.main(first, 0.2), word_phrase(link, english), self.main.main(second, 0.2)]
+        parts = [self.main(first, 0.2), word_phrase(link, english), self.main(second, 0.2)]
         if link != "und":
             # German has a comma before `aber` and `denn`; English only before `but`.
             parts.insert(1, word_phrase(",", ",") if link == "aber" else word_phrase(","))
@@ -250,15 +216,14 @@ class Subordination:
     def infinitive(self) -> Phrase:
         """Return a sentence with an infinitive clause: `Sie versucht, das Buch zu lesen`."""
         build = self.clauses
-        verb = self.draw.sample(self.verbs["infinitive"])
-        tenses = Distribution({"present": 40, "past": 30, "perfect": 30})
+        verb = self.draw.sample(self.clauses.lexicon.verbs["infinitive"])
         (form,) = verb.complements
         timed = 0.2 if form == "to" else 0.0  # not: he stopped today reading
         matrix = build.matrix(
-            verb, ClauseConstraints(tenses=tenses, timed=timed, negation=0.06, relative=0.02)
+            verb, ClauseConstraints(tenses="infinitive", timed=timed, negation=0.06, relative=0.02)
         )
         matrix.tail = concatenate(word_phrase(","), self._infinitive(matrix.subject, form))
-        return sentence(self.main.main(matrix, 0.15))
+        return sentence(self.main(matrix, 0.15))
 
     def _infinitive(self, subject: NounPhrase, form: str) -> Phrase:
         """Return an infinitive clause without its subject: `das Buch zu lesen`, `to read the book`.
@@ -267,11 +232,11 @@ class Subordination:
         """
         constraints = ClauseConstraints(
             subject=subject,
-            tenses=ONLY_PRESENT,
+            tenses="only present",
             timed=0.0,
             negation=0.0,
             relative=0.02,
-            frame=self.draw.sample(weights("actions")),
+            frame=self.draw.sample_named("actions"),
         )
         inner = self.clauses.clause(constraints)
         # Not: he tries to own a house.
@@ -287,7 +252,7 @@ class Subordination:
         matrix = self.clauses.clause(
             ClauseConstraints(
                 personal=True,
-                frame=self.draw.sample(weights("actions")),
+                frame=self.draw.sample_named("actions"),
                 relative=0.0,
                 negation=0.0,
                 timed=0.25,
@@ -298,12 +263,12 @@ class Subordination:
         inner = self._infinitive(matrix.subject, "ing" if without else "to")
         link = word_phrase("ohne", "without") if without else word_phrase("um", "in", "order")
         matrix.tail = concatenate(word_phrase(","), link, inner)
-        return sentence(self.main.main(matrix, 0.15))
+        return sentence(self.main(matrix, 0.15))
 
     def important(self) -> Phrase:
         """Return a sentence such as `Es ist wichtig, ... zu ...`."""
         draw = self.draw
-        verdict = self.clauses.adverbials.fixed("verdict")
+        verdict = self.clauses.phrases.fixed("verdict")
         be = word_phrase("ist", "is") if draw.bernoulli(0.7) else word_phrase("war", "was")
         parts = [word_phrase("es", "it"), be]
         # The implicit subject has no words.

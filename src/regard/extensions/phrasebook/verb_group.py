@@ -199,33 +199,31 @@ def verb_group(verb: Verb, plan: Plan, person: int, agreement: int, final: bool,
         needed: Whether English needs an operator (negation, inversion).
     """
     forms, prefix, tense = verb.forms, verb.prefix, plan.tense
-    right: list[Word] = []
-    extra: tuple[Word, ...] = ()
     past = tense in (Tense.PAST, Tense.PLUPERFECT)
+    perfect, future = tense in (Tense.PERFECT, Tense.PLUPERFECT), tense is Tense.FUTURE
+    auxiliary = None
     if plan.modal:
-        finite = Word((plan.modal.forms.preterite if past else plan.modal.forms.present)[person])
-        main = (Word(prefix + (forms.participle if plan.passive else forms.infinitive)),)
-        extra = (Word("werden"),) if plan.passive else ()
-        right, helper = [*main, *extra], (finite,)
+        auxiliary = plan.modal.forms
     elif plan.passive:
-        perfect = tense in (Tense.PERFECT, Tense.PLUPERFECT)
         auxiliary = SEIN if perfect else WERDEN
-        finite = Word((auxiliary.preterite if past else auxiliary.present)[person])
-        main = (Word(prefix + forms.participle),)
-        # The participle of `werden` is `worden` in the passive, without `ge-`.
-        extra = (Word("worden"),) if perfect else (Word("werden"),) if tense is Tense.FUTURE else (finite,)
-        right, helper = [*main, *(extra if extra != (finite,) else ())], (finite,)
-    elif tense in (Tense.PERFECT, Tense.PLUPERFECT, Tense.FUTURE):
-        auxiliary = WERDEN if tense is Tense.FUTURE else SEIN if verb.sein else HABEN
-        finite = Word((auxiliary.preterite if past else auxiliary.present)[person])
-        main = (Word(prefix + (forms.infinitive if tense is Tense.FUTURE else forms.participle)),)
-        right, helper = [*main], (finite,)
-    else:
-        form = (forms.preterite if past else forms.present)[person]
-        finite = Word(prefix + form if final else form)
+    elif perfect or future:
+        auxiliary = WERDEN if future else SEIN if verb.sein else HABEN
+    inflected = auxiliary or forms
+    form = (inflected.preterite if past else inflected.present)[person]
+    finite = Word(prefix + form if final and auxiliary is None else form)
+    helper = extra = (finite,)
+    if auxiliary is None:
         right = [Word(prefix)] if prefix and not final else []
         # A separated prefix belongs to the verb: `Er steht auf` (gets up).
         main = helper = (finite, *right)
+    else:
+        infinitive = not (plan.passive or perfect)
+        right = [Word(prefix + (forms.infinitive if infinitive else forms.participle))]
+        main = (right[0],)
+        if plan.passive and (plan.modal or perfect or future):
+            # The participle of `werden` is `worden` in the passive, without `ge-`.
+            extra = (Word("worden" if perfect else "werden"),)
+            right += extra
     if plan.passive:
         tail: list[Token] = [(verb.english.participle, main), *((form, main) for form in verb.english.tail)]
         operator, rest = _english(BE, plan, agreement, needed, helper, extra, tail)
@@ -237,12 +235,10 @@ def verb_group(verb: Verb, plan: Plan, person: int, agreement: int, final: bool,
 
 def infinitive_group(verb: Verb, form: str) -> tuple[list[Word], list[Token]]:
     """Return the verbs of an infinitive: `zu lesen`, `to read`, or `reading` if `form` is "ing"."""
-    if verb.prefix:
-        words = [Word(verb.prefix + "zu" + verb.forms.infinitive)]
-    else:
-        words = [Word("zu"), Word(verb.forms.infinitive)]
-    main = tuple(words) if form == "ing" else (words[-1],)
-    head: list[Token] = (
-        [(verb.english.ing, main)] if form == "ing" else [("to", (words[0],)), (verb.english.base, main)]
-    )
-    return words, head + [(word, (words[-1],)) for word in verb.english.tail]
+    infinitive = verb.forms.infinitive
+    words = [Word(f"{verb.prefix}zu{infinitive}")] if verb.prefix else [Word("zu"), Word(infinitive)]
+    last = (words[-1],)
+    head: list[Token] = [("to", (words[0],)), (verb.english.base, last)]
+    if form == "ing":
+        head = [(verb.english.ing, tuple(words))]
+    return words, head + [(word, last) for word in verb.english.tail]
