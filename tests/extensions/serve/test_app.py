@@ -44,7 +44,7 @@ def ranked(sentence):
 
 def alone(engine, line, **changes):
     """Return the translations of one line, computed without the server."""
-    search = engine._make(SearchSettings(**changes))
+    search = engine.configure(SearchSettings(**changes))
     translator = NeuralTranslator(engine.translator.model, engine.text, search.search)
     return translator.translate_block([Line(1, line)])[0].nbest
 
@@ -187,9 +187,9 @@ def test_every_error_response_has_one_format_and_no_traceback(engines):
         assert status != 405 or answer.headers["allow"] == ("GET" if path == "/health" else "POST")
     errors = [answers[number].json()["error"] for number in (0, 1, 6)]
     assert errors == [
-        "there is no such path",
-        "this path does not support the method",
-        "the body is not valid JSON",
+        "Not Found",
+        "Method Not Allowed",
+        "There was an error parsing the body",
     ]
 
 

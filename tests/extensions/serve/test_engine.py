@@ -9,6 +9,7 @@ from regard.data.dataset import prepare_data
 from regard.data.text import TextProcessor
 from regard.data.training_text import save_training_text
 from regard.errors import DataError
+from regard.extensions.serve.config import ServeConfig
 from regard.extensions.serve.engine import SearchSettings, SentenceJob, example_sentences, load_engines
 from regard.training.run_config import load_config
 
@@ -80,8 +81,9 @@ def test_beam_size_of_a_model_is_limited_by_the_server(tmp_path, caplog):
         .replace("beam_size = 3\n", "beam_size = 300\n")
         .replace("num_return = 1\n", "num_return = 200\n")
     )
-    (engine,) = load_engines([directory], "cpu", max_beam_size=4)
-    assert (engine.search.beam_size, engine.search.num_return, engine.properties["beam_size"]) == (4, 4, 4)
+    (engine,) = load_engines([directory], "cpu", config=ServeConfig(max_beam_size=4))
+    search = engine.translator.search
+    assert (search.beam_size, search.num_return, engine.properties["beam_size"]) == (4, 4, 4)
     assert "requests beam 300 and 200 translations; reduced to the server's maximum of 4" in caplog.text
-    (engine,) = load_engines([directory], "cpu", max_beam_size=300)
-    assert engine.search.beam_size == 300
+    (engine,) = load_engines([directory], "cpu", config=ServeConfig(max_beam_size=300))
+    assert engine.translator.search.beam_size == 300

@@ -1,15 +1,12 @@
-"""The server limits its connections, finishes running requests, and listens on all addresses of a name."""
+"""The server limits its connections and finishes running requests."""
 
 import asyncio
 import os
 import signal
-import socket
 import threading
 
 import httpx
-import pytest
 
-from regard.errors import UsageError
 from regard.extensions.serve.config import ServeConfig
 from regard.extensions.serve.run import run_server
 
@@ -48,28 +45,3 @@ def test_further_connections_get_503_and_busy_ones_are_finished():
     threads[0].join(20)
     assert finished[0][0] == 503 and finished[0][1].startswith(b"HTTP/1.1 200")
     assert signal.getsignal(signal.SIGTERM) is before
-
-
-def test_server_listens_on_all_addresses_of_a_host_name_that_the_machine_has(monkeypatch):
-    statuses = []
-    # The second address is reserved for documentation, so no machine has it.
-    hosts = ("127.0.0.1", "192.0.2.1", "127.0.0.2", "127.0.0.1")
-    addresses = [(socket.AF_INET, 0, 0, "", (host, 0)) for host in hosts]
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: addresses)
-
-    def get(port):
-        for host in ("127.0.0.1", "127.0.0.2"):
-            with socket.socket() as client:
-                client.connect((host, port))
-                client.sendall(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
-                statuses.append(client.recv(12))
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    def ready(address):
-        threading.Thread(target=get, args=[int(address.rsplit(":", 1)[1])]).start()
-
-    run_server(answer, ServeConfig(host="translate.example", port=0), ready)
-    assert statuses == [b"HTTP/1.1 200"] * 2
-    addresses[:] = addresses[1:2]
-    with pytest.raises(UsageError, match=r"translate\.example port 0: .*assign.*another --host or --port"):
-        run_server(answer, ServeConfig(host="translate.example", port=0), ready)

@@ -1,18 +1,16 @@
 """The web application: the endpoints of the JSON API and of the page."""
 
 import json
-import mimetypes
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict
-from functools import cache
+from functools import partial
 from importlib.resources import files
-from importlib.resources.abc import Traversable
 from typing import Any
 
 from fastapi import FastAPI, HTTPException, Request, Response
 from fastapi.middleware.cors import CORSMiddleware
-from fastapi.responses import JSONResponse, StreamingResponse
+from fastapi.responses import FileResponse, JSONResponse, StreamingResponse
 
 from regard import __version__
 from regard.api.translations import Scores, Translations
@@ -21,13 +19,12 @@ from regard.config.results import SCHEMA_VERSION, Result
 from regard.errors import RegardError
 from regard.extensions.serve import schemas
 from regard.extensions.serve.config import ServeConfig
-from regard.extensions.serve.dispatcher import CheckEngine, Dispatcher, collect_answers, stream_answers
+from regard.extensions.serve.dispatcher import Dispatcher, collect_answers, stream_answers
 from regard.extensions.serve.engine import (
     ModelServer,
     ScoreSettings,
     SearchSettings,
     SentenceJob,
-    example_sentences,
 )
 from regard.extensions.serve.middleware import (
     ErrorResponse,
@@ -73,9 +70,7 @@ def _error_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
 _ERROR_RESPONSES = _error_responses(400, 404, 413, 415, 422, 429, 503, 504)
 
 
-def create_app(
-    engines: Sequence[ModelServer], config: ServeConfig, checker: CheckEngine | None = None
-) -> FastAPI:
+def create_app(engines: Sequence[ModelServer], config: ServeConfig, checker: Any = None) -> FastAPI:
     """Return the application that serves some models.
 
     Args:
@@ -162,14 +157,14 @@ def _add_translate(app: FastAPI, desk: Dispatcher, config: ServeConfig) -> None:
         futures = desk.queues[engine.name].submit(jobs, settings, lengths)
         if asked.stream:
             lines = _lines(futures, texts, config.request_timeout)
-            return StreamingResponse(lines, media_type=NDJSON, headers={"Cache-Control": "no-store"})
+            return StreamingResponse(lines, media_type=NDJSON)
         answers = await collect_answers(request, futures, config.request_timeout)
         sentences = [
             {"sentence": number, "text_index": place, **answer}
             for number, ((place, _), answer) in enumerate(zip(texts.sentences, answers, strict=True))
         ]
         best = [answer["text"] for answer in answers]
-        return _json(
+        return JSONResponse(
             _header(Translations) | {"model": engine.name, "sentences": sentences, "texts": texts.join(best)}
         )
 
@@ -180,21 +175,19 @@ def _jobs(asked: schemas.TranslateRequest, texts: SplitTexts, engine: ModelServe
     Raises:
         HTTPException: if a fertility belongs to a sentence that does not exist.
     """
-    fertilities: dict[int, list[tuple[int, float, float | None]]] = {}
+    count = len(texts.sentences)
     for fertility in asked.fertilities:
-        if fertility.sentence >= len(texts.sentences):
-            count = len(texts.sentences)
+        if fertility.sentence >= count:
             raise HTTPException(
                 422,
                 f"a fertility for sentence {fertility.sentence}: there are {count} sentences, counted from 0",
             )
-        fertilities.setdefault(fertility.sentence, []).append(
-            (fertility.word, fertility.lower, fertility.upper)
-        )
-    return [
-        SentenceJob(sentence.text, tuple(fertilities.get(number, ())), asked.attention)
-        for number, (_, sentence) in enumerate(texts.sentences)
-    ]
+    jobs: list[SentenceJob] = []
+    for number, (_, sentence) in enumerate(texts.sentences):
+        words = [word for word in asked.fertilities if word.sentence == number]
+        bounds = tuple((word.word, word.lower, word.upper) for word in words)
+        jobs.append(SentenceJob(sentence.text, bounds, asked.attention))
+    return jobs
 
 
 async def _lines(futures: Sequence[Any], texts: SplitTexts, seconds: float) -> AsyncIterator[str]:
@@ -236,7 +229,7 @@ def _add_score(app: FastAPI, desk: Dispatcher, config: ServeConfig) -> None:
         lengths = [len(split_whitespace(job.source)) + len(split_whitespace(job.target)) for job in jobs]
         futures = desk.queues[engine.name].submit(jobs, ScoreSettings(asked.tokenized), lengths)
         scores = await collect_answers(request, futures, config.request_timeout)
-        return _json(_header(Scores) | {"model": engine.name, "sentences": scores})
+        return JSONResponse(_header(Scores) | {"model": engine.name, "sentences": scores})
 
 
 def _add_facts(app: FastAPI, desk: Dispatcher, config: ServeConfig) -> None:
@@ -244,50 +237,36 @@ def _add_facts(app: FastAPI, desk: Dispatcher, config: ServeConfig) -> None:
     async def split(asked: schemas.SplitRequest) -> Response:
         """Split a text into sentences."""
         check_request_texts([asked.text], config)
-        return _json(
-            {"sentences": [asdict(span) for span in split_sentences(asked.text, language=asked.language)]}
-        )
+        sentences = split_sentences(asked.text, language=asked.language)
+        return JSONResponse({"sentences": [sentence.model_dump() for sentence in sentences]})
 
     @app.get("/health", response_model=schemas.Health, responses=_error_responses())
     async def health() -> Response:
         """Return the status of the server."""
         waiting = sum(len(queue.waiting) for queue in desk.queues.values())
-        return _json(
+        return JSONResponse(
             {"status": "ok", "version": __version__, "models": list(desk.engines), "waiting": waiting}
         )
 
 
-def _add_models(app: FastAPI, desk: Dispatcher, config: ServeConfig, checker: CheckEngine | None) -> None:
-    examples = {
-        name: example_sentences(engine.text, engine.directory) for name, engine in desk.engines.items()
-    }
-
+def _add_models(app: FastAPI, desk: Dispatcher, config: ServeConfig, checker: Any) -> None:
     @app.get("/models", response_model=schemas.ModelsAnswer, responses=_error_responses())
     async def models() -> Response:
         """Return the models, the detectors and the limits of the server."""
         limits = {
-            name: getattr(config, name)
-            for name in (
-                "max_request_bytes",
-                "max_characters",
-                "max_sentences",
-                "max_words",
-                "max_beam_size",
-                "request_timeout",
-                "max_queued_sentences",
-            )
+            name: value
+            for name, value in asdict(config).items()
+            if name.startswith("max_") or name == "request_timeout"
         }
-        facts = [
-            {"name": engine.name, **engine.properties, "examples": examples[engine.name]}
-            for engine in desk.engines.values()
-        ]
+        facts = [{"name": engine.name, **engine.properties} for engine in desk.engines.values()]
         checks = None if checker is None else checker.describe()
-        return _json({"models": facts, "checks": checks, "limits": limits})
-
-
-def _json(content: Any) -> JSONResponse:
-    """Return a JSON response; content from the engine is not validated again."""
-    return JSONResponse(content, headers={"Cache-Control": "no-store"})
+        return JSONResponse(
+            {
+                "models": facts,
+                "checks": checks,
+                "limits": limits,
+            }
+        )
 
 
 def _add_page(app: FastAPI) -> None:
@@ -295,16 +274,8 @@ def _add_page(app: FastAPI) -> None:
     for package in ("regard.reporting", "regard.extensions.serve"):
         for file in (files(package) / "assets").iterdir():
             path = {"index.html": "", "docs.html": "docs"}.get(file.name, file.name)
-            kind = mimetypes.guess_type(file.name)[0]
-            app.add_api_route(f"/{path}", _file_endpoint(file, kind), include_in_schema=False)
+            app.add_route(f"/{path}", partial(_send_file, str(file)), include_in_schema=False)
 
 
-def _file_endpoint(file: Traversable, kind: str | None) -> Callable[[], Awaitable[Response]]:
-    content = cache(file.read_bytes)
-    # The page stores its state in the address, and browsers request the icon after each change of it.
-    cache_control = "max-age=86400" if file.name == "icon.svg" else "no-cache"
-
-    async def answer() -> Response:
-        return Response(content(), media_type=kind, headers={"Cache-Control": cache_control})
-
-    return answer
+def _send_file(path: str, _: Request) -> Response:
+    return FileResponse(path)

@@ -197,14 +197,6 @@ class Engine(Protocol):
         ...
 
 
-class CheckEngine(Engine, Protocol):
-    """The detectors of errors in translations, which an extension provides."""
-
-    def describe(self) -> dict[str, Any]:
-        """Return the facts about the detectors for `GET /models`."""
-        ...
-
-
 class Dispatcher:
     """The served models, each with its queue, and the detectors with another one.
 

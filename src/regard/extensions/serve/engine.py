@@ -4,9 +4,10 @@ import itertools
 import logging
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,7 +15,8 @@ from regard.api.loading import load_translator
 from regard.data.fertility import Bounds
 from regard.data.text import TextProcessor
 from regard.data.training_text import read_training_text, select_examples
-from regard.errors import DataError, RegardError, UsageError
+from regard.errors import DataError, UsageError
+from regard.extensions.serve.config import ServeConfig
 from regard.generation.base import BaseTranslator
 from regard.generation.config import GenerationConfig
 from regard.generation.lines import Line
@@ -88,13 +90,11 @@ class ModelServer:
     Args:
         name: Name of the model in requests.
         translator: The model with its default search settings.
-        batch_size: Maximum number of sentences in a batch.
-        max_source_length: Maximum number of tokens in a sentence.
-        directory: Its model directory, whose configuration names texts. None without one.
+        config: The limits.
+        directory: Its model directory, which contains examples. None without one.
 
     Attributes:
         text: Tokenizers and vocabularies of both sides.
-        search: Default search settings.
         properties: The properties for `GET /models`.
         language: The source language as a code of two or three letters; None if unknown.
     """
@@ -103,21 +103,20 @@ class ModelServer:
         self,
         name: str,
         translator: BaseTranslator,
-        batch_size: int,
-        max_source_length: int,
+        config: ServeConfig,
         directory: Path | None = None,
     ) -> None:
         """Store the model; no computation takes place."""
-        longest = min(translator.search.max_source_length, max_source_length)
-        limits = {"batch_size": batch_size, "max_source_length": longest}
+        longest = min(translator.search.max_source_length, 4 * config.max_words)
+        limits = {"batch_size": config.batch_size, "max_source_length": longest}
         self.name, self.translator = name, translator.with_search(limits)
-        self.text, self.search, self.directory = translator.text, self.translator.search, directory
-        self.properties = _model_properties(self.translator)
+        self.text = translator.text
+        self.properties = {
+            **_model_properties(self.translator),
+            "examples": example_sentences(self.text, directory),
+        }
         match = re.match("[a-z]{2,3}(?![a-z])", self.properties["languages"][0] or "")
         self.language = match and match[0]
-        # Translators are cached by settings. The cache belongs to the instance, not to the class, so that it
-        # is freed with the model.
-        self._cached_translator = lru_cache(64)(self._make)
         self._batches = 0
 
     def process_batch(self, settings: Any, jobs: Sequence[Any]) -> list[dict[str, Any] | Exception]:
@@ -130,51 +129,39 @@ class ModelServer:
         self._batches += 1
         if self._batches % _BATCHES_PER_CLEANUP == 0:
             release_unused_memory()
-        if isinstance(settings, ScoreSettings):
-            return isolate_failures(lambda pairs: self._score(settings, pairs), jobs)
-        return isolate_failures(lambda sentences: self._translate(settings, sentences), jobs)
+        translator = self.configure(settings)
+        work = self._score if isinstance(settings, ScoreSettings) else self._translate
+        return isolate_failures(partial(work, translator), jobs)
 
-    def _make(self, settings: SearchSettings | ScoreSettings) -> BaseTranslator:
+    def configure(self, settings: SearchSettings | ScoreSettings) -> BaseTranslator:
+        """Return the translator with the settings of a batch."""
         translator = self.translator
         if settings.tokenized:
             translator = replace(translator, text=translator.text.without_conversion())
         if isinstance(settings, ScoreSettings):
             return translator
         num_return = settings.num_return
-        beam_size = max(settings.beam_size or self.search.beam_size, num_return)
+        beam_size = max(settings.beam_size or translator.search.beam_size, num_return)
         return translator.with_search({"beam_size": beam_size, "num_return": num_return})
 
     def _translate(
-        self, settings: SearchSettings, jobs: Sequence[SentenceJob]
+        self, translator: BaseTranslator, jobs: Sequence[SentenceJob]
     ) -> Iterator[dict[str, Any] | Exception]:
-        bounds: list[Bounds | RegardError | None] = []
-        for job in jobs:
-            try:
-                bounds.append(self._bounds(settings, job))
-            except RegardError as mistake:
-                bounds.append(mistake)
         lines = [
-            Line(number, job.text, fertilities=job_bounds)
-            for number, (job, job_bounds) in enumerate(zip(jobs, bounds, strict=True), 1)
-            if not isinstance(job_bounds, RegardError)
+            Line(number, job.text, fertilities=self._bounds(translator, job))
+            for number, job in enumerate(jobs, 1)
         ]
-        results = iter(self._cached_translator(settings).translate_block(lines))
-        for job, job_bounds in zip(jobs, bounds, strict=True):
-            if isinstance(job_bounds, RegardError):
-                yield job_bounds
-                continue
-            # The results are those of the sentences without an error, in the same order.
-            result = next(results)
+        for job, result in zip(jobs, translator.translate_block(lines), strict=True):
             if result.error:
                 yield DataError(result.error)
-            else:
-                translation = result.to_data(job.attention)
-                target_format = self.text.target.text_format
-                ranked = [translation, *translation["alternatives"]]
-                plain_texts = [to_plain_text(answer["text"], target_format) for answer in ranked]
-                yield translation | {"plain_texts": plain_texts}
+                continue
+            translation = result.to_data(job.attention)
+            ranked = [translation, *translation["alternatives"]]
+            target_format = self.text.target.text_format
+            plain_texts = [to_plain_text(answer["text"], target_format) for answer in ranked]
+            yield translation | {"plain_texts": plain_texts}
 
-    def _bounds(self, settings: SearchSettings, job: SentenceJob) -> Bounds | None:
+    def _bounds(self, translator: BaseTranslator, job: SentenceJob) -> Bounds | None:
         """Return the fertilities of the tokens of a sentence, None for those of the model.
 
         Raises:
@@ -182,8 +169,8 @@ class ModelServer:
         """
         if not job.fertilities:
             return None
-        self.translator.require("fertility", "fertilities")
-        source = self._cached_translator(settings).text.source
+        translator.require("fertility", "fertilities")
+        source = translator.text.source
         # `words` has one entry per token; the fertility of a word is repeated for each of its tokens.
         words = source.word_ids(source.tokenize(job.text))
         count = words[-1] + 1 if words else 0
@@ -197,11 +184,11 @@ class ModelServer:
         return tuple(fertilities.get(word, (0.0, math.nan)) for word in words)
 
     def _score(
-        self, settings: ScoreSettings, jobs: Sequence[PairJob]
+        self, translator: BaseTranslator, jobs: Sequence[PairJob]
     ) -> Iterator[dict[str, Any] | Exception]:
-        self.translator.require("score", "scores of given translations")
+        translator.require("score", "scores of given translations")
         pairs = [(job.source, job.target) for job in jobs]
-        for translation in self._cached_translator(settings).score(pairs):
+        for translation in translator.score(pairs):
             yield DataError(translation.error) if translation.error else translation.to_data("none")
 
 
@@ -256,10 +243,7 @@ def load_engines(
     device: str = "auto",
     precision: str = "float32",
     output_attention: Mapping[str, Any] | None = None,
-    *,
-    batch_size: int = 32,
-    max_words: int = 150,
-    max_beam_size: int = 10,
+    config: ServeConfig | None = None,
 ) -> list[ModelServer]:
     """Load trained models from their folders.
 
@@ -269,9 +253,7 @@ def load_engines(
         precision: Precision of matrix multiplications: `float32` or `bfloat16`.
         output_attention: `layer` and `head` of the attention in answers. A missing key or None stands for
             the value with which the model computes word links.
-        batch_size: Maximum number of sentences in a batch.
-        max_words: Maximum number of words in a sentence.
-        max_beam_size: Maximum beam size and number of translations, which also limits the config of a model.
+        config: The limits, among them that of the beam size, which also limits the config of a model.
 
     Raises:
         CheckpointError: if a model folder is missing or damaged.
@@ -281,14 +263,14 @@ def load_engines(
     """
     from regard.models.base import parse_precision
 
-    names = _names(directories)
+    names, config = _names(directories), config or ServeConfig()
     parse_precision(precision)  # checked first: an invalid value is an error for all kinds of models
     engines = []
     for name, folder in zip(names, directories, strict=True):
         # One thread: the batcher already runs the engine in a thread of its own.
         loaded = load_translator([folder], device, precision, output_attention or {}, num_threads=1)
-        translator = loaded.with_search(_limits(loaded.search, max_beam_size, name))
-        engine = ModelServer(name, translator, batch_size, 4 * max_words, folder)
+        translator = loaded.with_search(_limits(loaded.search, config.max_beam_size, name))
+        engine = ModelServer(name, translator, config, folder)
         # Translate once, because the first translation compiles kernels; no client should wait for that.
         # The text is made of the first tokens after the special symbols.
         first = SentenceJob(" ".join(engine.text.source.vocabulary.tokens[5:8]))
@@ -323,14 +305,11 @@ def _names(folders: Sequence[Path]) -> list[str]:
         raise UsageError("no model folder is given: expected one or more")
     if len(set(parts)) < len(parts):
         raise UsageError("a model folder is given twice: give each folder once")
-    lengths = [1 for _ in parts]
-    while True:
-        names = [
-            "/".join(folder_parts[-length:]) for folder_parts, length in zip(parts, lengths, strict=True)
-        ]
-        if len(set(names)) == len(names):
-            return names
-        lengths = [length + (names.count(name) > 1) for name, length in zip(names, lengths, strict=True)]
+    # Each name is the shortest end of the path that no other path has.
+    lengths = range(1, max(map(len, parts)) + 1)
+    ends = [["/".join(folder[-length:]) for length in lengths] for folder in parts]
+    counts = Counter(end for folder_ends in ends for end in set(folder_ends))
+    return [next(end for end in folder_ends if counts[end] == 1) for folder_ends in ends]
 
 
 def _model_properties(translator: BaseTranslator) -> dict[str, Any]:

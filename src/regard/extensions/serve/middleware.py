@@ -27,17 +27,12 @@ from regard.errors import RegardError
 from regard.extensions.serve.config import ServeConfig
 
 _log = logging.getLogger(__name__)
-_MESSAGES = {
-    "There was an error parsing the body": "the body is not valid JSON",
-    "Not Found": "there is no such path",
-    "Method Not Allowed": "this path does not support the method",
-}
-"""The messages instead of those of FastAPI and Starlette."""
 _HEADERS = [
     (
         b"content-security-policy",
         b"default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     ),
+    (b"cache-control", b"no-cache"),
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-opener-policy", b"same-origin"),
@@ -76,8 +71,7 @@ def add_handlers(app: FastAPI) -> None:
 
     async def answer(_: Request, error: Exception) -> Response:
         if isinstance(error, StarletteHTTPException):
-            message = _MESSAGES.get(error.detail, error.detail)
-            return error_response(error.status_code, message, error.headers)
+            return error_response(error.status_code, error.detail, error.headers)
         if isinstance(error, RequestValidationError):
             first = error.errors()[0]
             if first["type"] == "json_invalid":

@@ -1,6 +1,5 @@
 """Run the application with uvicorn until it receives a signal to stop."""
 
-import errno
 import os
 import signal
 import socket
@@ -69,15 +68,7 @@ def serve_models(
     check = None
     if checker is not None or detector is not None:
         check = require_hook("served_check", "check").load(checker, detector or "combined")
-    engines = load_engines(
-        [Path(model) for model in models],
-        device,
-        precision,
-        attention,
-        batch_size=config.batch_size,
-        max_words=config.max_words,
-        max_beam_size=config.max_beam_size,
-    )
+    engines = load_engines([Path(model) for model in models], device, precision, attention, config)
     names = ", ".join(engine.name for engine in engines)
     run_server(create_app(engines, config, check), config, lambda address: on_ready(f"{names}: {address}"))
 
@@ -103,10 +94,13 @@ def run_server(app: Any, config: ServeConfig, ready: Callable[[str], None]) -> N
         server_header=False,
         timeout_graceful_shutdown=int(config.request_timeout) + _SHUTDOWN_GRACE_SECONDS,
     )
+    family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
     with ExitStack() as stack:
         try:
             # Connections wait until the server has started.
-            listeners = _listen(config, settings.backlog, stack)
+            listener = stack.enter_context(
+                socket.create_server((config.host, config.port), family=family, backlog=settings.backlog)
+            )
         except OSError as error:
             raise UsageError(
                 f"cannot listen on {config.host} port {config.port}: {error.strerror}; choose another --host "
@@ -116,27 +110,6 @@ def run_server(app: Any, config: ServeConfig, ready: Callable[[str], None]) -> N
         # At the end, uvicorn raises the signal again; without another handler, it would kill the process.
         for number in (signal.SIGINT, signal.SIGTERM):
             stack.callback(signal.signal, number, signal.signal(number, server.handle_exit))
-        host, port = listeners[0].getsockname()[:2]
+        host, port = listener.getsockname()[:2]
         ready(f"http://{f'[{host}]' if ':' in host else host}:{port}")
-        server.run(sockets=listeners)
-
-
-def _listen(config: ServeConfig, backlog: int, stack: ExitStack) -> list[socket.socket]:
-    """Return a listening socket for each address of the host, all on one port; `stack` closes them."""
-    listeners: list[socket.socket] = []
-    port, unavailable = config.port, OSError()
-    answers = socket.getaddrinfo(config.host, port, type=socket.SOCK_STREAM)  # may contain duplicates
-    for family, *_, address in dict.fromkeys(answers):
-        try:
-            listener = socket.create_server((address[0], port, *address[2:]), family=family, backlog=backlog)
-        except OSError as error:
-            # `localhost` can have an IPv6 address on a machine without IPv6.
-            if error.errno not in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
-                raise
-            unavailable = error
-        else:
-            listeners.append(stack.enter_context(listener))
-            port = listener.getsockname()[1]
-    if not listeners:
-        raise unavailable
-    return listeners
+        server.run(sockets=[listener])

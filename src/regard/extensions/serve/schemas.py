@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 
 from regard.generation.base import FileTranslator
 from regard.generation.config import AlignmentConfig
-from regard.generation.reranking import CoverageJudgment, LineRepair
+from regard.generation.reranking import LineRepair
 from regard.generation.translation import Translation
 
 _REQUEST_CONFIG = ConfigDict(extra="forbid", strict=True)
@@ -48,12 +48,24 @@ class WordFertility(BaseModel):
         return self
 
 
-class TranslateRequest(BaseModel):
+class _ModelRequest(BaseModel):
+    """A request to a model."""
+
+    model_config = _REQUEST_CONFIG
+    model: str | None = Field(
+        None, description="Name of a model in `GET /models`. Default: the first model.", max_length=500
+    )
+    tokenized: bool = Field(
+        False,
+        description="Whether the text is already tokenized and must not be changed. By default, punctuation "
+        "is separated from words if the training text of the model is tokenized.",
+    )
+
+
+class TranslateRequest(_ModelRequest):
     """A request to translate `text` or `texts`."""
 
     model_config = ConfigDict(
-        extra="forbid",
-        strict=True,
         json_schema_extra={
             "oneOf": [
                 {"required": ["text"], "properties": {"text": {"type": "string"}, "texts": {"type": "null"}}},
@@ -61,9 +73,6 @@ class TranslateRequest(BaseModel):
             ],
             "example": {"text": "Ein Hund läuft über die Wiese.", "num_return": 3},
         },
-    )
-    model: str | None = Field(
-        None, description="Name of a model in `GET /models`. Default: the first model.", max_length=500
     )
     text: str | None = Field(None, description="A single text.")
     texts: list[str] | None = Field(None, description="A list of texts, instead of `text`.")
@@ -94,11 +103,6 @@ class TranslateRequest(BaseModel):
         "words",
         description="Attention in the answer: none, between words, or also between tokens.",
     )
-    tokenized: bool = Field(
-        False,
-        description="Whether the text is already tokenized and must not be changed. By default, punctuation "
-        "is separated from words if the training text of the model is tokenized.",
-    )
     stream: bool = Field(
         False, description="Whether to answer with JSON Lines: one line per sentence, as soon as available."
     )
@@ -124,23 +128,13 @@ class SentencePair(BaseModel):
     target: str = Field(description="The translation; it may be empty.")
 
 
-class ScoreRequest(BaseModel):
+class ScoreRequest(_ModelRequest):
     """A request to score given translations."""
 
     model_config = ConfigDict(
-        extra="forbid",
-        strict=True,
         json_schema_extra={"example": {"pairs": [{"source": "Ein Hund läuft.", "target": "A dog runs."}]}},
     )
-    model: str | None = Field(
-        None, description="Name of a model in `GET /models`. Default: the first model.", max_length=500
-    )
     pairs: list[SentencePair] = Field(description="Sentences and their translations.")
-    tokenized: bool = Field(
-        False,
-        description="Whether the text is already tokenized and must not be changed. By default, punctuation "
-        "is separated from words if the training text of the model is tokenized.",
-    )
 
 
 class SplitRequest(BaseModel):
@@ -157,7 +151,7 @@ class SplitRequest(BaseModel):
 
 
 class SplitSentence(BaseModel):
-    """A sentence of a text."""
+    """A sentence and its position in a text."""
 
     text: str = Field(description="The sentence, with single spaces between words.")
     start: int = Field(description="Index of its first character in the text (code points).")
@@ -192,17 +186,6 @@ class AlignmentSettings(BaseModel):
     heads: list[int] = Field(description="Indices of the heads; an empty list means all.")
 
 
-class RepairRecord(BaseModel):
-    """The check of a translation: the fields of `LineRepair`."""
-
-    changed: bool
-    text_before: str
-    log_probability_before: float
-    log_probability_after: float
-    before: CoverageJudgment
-    after: CoverageJudgment
-
-
 def _result_fields(names: Iterable[str]) -> dict[str, Any]:
     """Return the fields of a model for the JSON form of `Translation`.
 
@@ -225,13 +208,10 @@ def _result_fields(names: Iterable[str]) -> dict[str, Any]:
 
 
 _JSON_TYPES: dict[Any, Any] = {
-    **{kind: kind for kind in (str, bool, str | None)},
+    **{kind: kind for kind in (str, bool, str | None, tuple[str, ...], tuple[int, ...], LineRepair | None)},
     float: float | None,
-    tuple[str, ...]: list[str],
-    tuple[int, ...]: list[int],
     tuple[tuple[float, float], ...] | None: list[WordBounds] | None,
     AlignmentConfig: AlignmentSettings,
-    LineRepair | None: RepairRecord | None,
 }
 _UNTRANSLATED = Translation("", FileTranslator([]).text)
 Alternative: Any = create_model(

@@ -15,7 +15,7 @@ from sentencex import segment  # pyright: ignore[reportAttributeAccessIssue]
 
 from regard.extensions.serve.config import ServeConfig
 from regard.extensions.serve.engine import PairJob
-from regard.extensions.serve.schemas import SentencePair
+from regard.extensions.serve.schemas import SentencePair, SplitSentence
 from regard.text.words import normalize_whitespace, split_whitespace
 
 _log = logging.getLogger(__name__)
@@ -35,22 +35,7 @@ _LINE = re.compile(r"[^\n\r\v\f\x1c-\x1e\x85\u2028\u2029]+|[\n\r\v\f\x1c-\x1e\x8
 """The text of a line, or line breaks."""
 
 
-@dataclass(frozen=True)
-class SentenceSpan:
-    """A sentence and its position in a text.
-
-    Attributes:
-        text: The sentence, with single spaces between words.
-        start: Index of its first character in the whole text.
-        end: Index after its last character.
-    """
-
-    text: str
-    start: int
-    end: int
-
-
-def split_sentences(text: str, lines_only: bool = False, language: str | None = None) -> list[SentenceSpan]:
+def split_sentences(text: str, lines_only: bool = False, language: str | None = None) -> list[SplitSentence]:
     """Return the sentences of a text, in order; lines of white space are skipped.
 
     Args:
@@ -58,13 +43,14 @@ def split_sentences(text: str, lines_only: bool = False, language: str | None = 
         lines_only: Whether each line is one sentence, without further splitting.
         language: Language code of ISO 639. Default: English.
     """
-    spans: list[SentenceSpan] = []
+    spans: list[SplitSentence] = []
     end = 0
     for line in _LINE.findall(text):
         for sentence in [line] if lines_only or line.isspace() else _segment(line, language or "en"):
             start, end = end, end + len(sentence)
             if trimmed := _TRIMMED.search(text, start, end):
-                spans.append(SentenceSpan(normalize_whitespace(trimmed[0]), *trimmed.span()))
+                first, last = trimmed.span()
+                spans.append(SplitSentence(text=normalize_whitespace(trimmed[0]), start=first, end=last))
     return spans
 
 
@@ -112,7 +98,7 @@ class SplitTexts:
     """
 
     texts: tuple[str, ...]
-    sentences: tuple[tuple[int, SentenceSpan], ...]
+    sentences: tuple[tuple[int, SplitSentence], ...]
 
     def join(self, translated: Sequence[str]) -> list[str]:
         """Return the translation of each text: translated sentences, separated by `separator`.
