@@ -10,8 +10,7 @@ has the highest probability among these tokens, as in greedy search of transform
 """
 
 import inspect
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -257,7 +256,8 @@ class HfCausal(TranslationModel):
         # The last target token is predicted, and never an input.
         ids = torch.cat([prompt_ids, self.vocabulary.token_ids[target.tokens[:, :-1]]], dim=1)
         mask = torch.cat([prompt_mask, target.mask[:, :-1]], dim=1)
-        with self._scaled_prompts(source, ids):
+        factors = self.layout.prompt_scales(source, ids.shape[1])
+        with scaled_embeddings(self.model.get_input_embeddings(), ids, factors):
             logits, weights = self._run(
                 ids, mask, None, record=output_attentions != "nothing", num_logits=length
             )
@@ -276,14 +276,3 @@ class HfCausal(TranslationModel):
             posteriors=attention,
             decoder_attentions=decoder_attentions,
         )
-
-    @contextmanager
-    def _scaled_prompts(self, source: PaddedSequences, ids: Int[Tensor, "B T"]) -> Iterator[None]:
-        """Return a context in which the embeddings of the source are scaled; see `PaddedSequences`."""
-        if source.embedding_scale is None:
-            yield
-            return
-        factors = self.layout.prompt_scales(source, source.embedding_scale)
-        factors = torch.nn.functional.pad(factors, (0, ids.shape[1] - factors.shape[1]), value=1.0)
-        with scaled_embeddings(self.model.get_input_embeddings(), ids, factors.unsqueeze(-1)):
-            yield

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field
 
 from regard.errors import CheckpointError, DataError, RegardError, UsageError
-from regard.text.reading import InvalidJsonError, checked_file, read_bytes, read_json
+from regard.text.reading import InvalidJsonError, checked_file, read_bytes, read_expected_json, read_json
 
 HF_CONFIG, GENERATION_CONFIG = "config.json", "generation_config.json"
 MAX_LAYERS, MAX_SETTING = 1_000, 1 << 24
@@ -167,19 +167,6 @@ def _check_settings(content: Mapping[str, Any], path: Path) -> None:
             raise CheckpointError(f"{path}: {name} = {value!r} refers to remote code, which is not executed")
 
 
-def _shards(index: Path) -> set[str]:
-    """Return the names of the weight files in an index, after checking that they are in its directory."""
-    try:
-        names = set(read_json(index, _Index, _MAX_TOKENIZER_BYTES).weight_map.values())
-        for name in names:
-            checked_file(index.parent, name, index)
-    except InvalidJsonError as error:
-        raise CheckpointError(f"{index}: not an index of weight files: {error}") from None
-    except DataError as error:
-        raise CheckpointError(str(error)) from None
-    return names
-
-
 class _Index(BaseModel):
     """The used part of an index of weight files; other entries are ignored."""
 
@@ -192,11 +179,15 @@ def weight_files(directory: Path) -> list[Path]:
     Raises:
         CheckpointError: if there are none, or an index contains other names than files of the directory.
     """
-    for name in _WEIGHTS:
-        path = directory / name
-        if path.is_file():
-            names = sorted(_shards(path)) if path.suffix == ".json" else [name]
-            return [directory / name for name in names]
+    path = next((path for name in _WEIGHTS if (path := directory / name).is_file()), None)
+    if path is not None and path.suffix != ".json":
+        return [path]
+    if path is not None:
+        try:
+            index = read_expected_json(path, _Index, "an index of weight files")
+            return [checked_file(directory, name, path) for name in sorted(set(index.weight_map.values()))]
+        except DataError as error:
+            raise CheckpointError(str(error)) from None
     raise CheckpointError(f"{directory}: contains no weights ({_WEIGHTS[0]} or {_WEIGHTS[2]})")
 
 

@@ -10,15 +10,17 @@ that attention to them stays visible:
   generated tokens (`PromptLayout`).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import nn
+from torch.nn import functional as F
 
 from regard.data.batch import PaddedSequences
+from regard.extensions.hf.attention_session import AttentionSession, use_session
 from regard.extensions.hf.language_model import score_logits
 from regard.extensions.hf.tokenizer import PretrainedTokenizer
 from regard.layers.batched_state import BatchedState
@@ -31,19 +33,22 @@ NUM_SINKS = 2
 
 @contextmanager
 def scaled_embeddings(
-    embedding: nn.Module, ids: Int[Tensor, "B T"], factors: Float[Tensor, "B T 1"]
+    embedding: nn.Module, ids: Int[Tensor, "B T"], factors: Float[Tensor, "B T"] | None
 ) -> Iterator[None]:
     """Return a context in which an embedding scales its output.
 
     Args:
         embedding: The embedding.
         ids: Its input, which some models transpose.
-        factors: The factor of each token.
+        factors: The factor of each token, or None for 1.
     """
+    if factors is None:
+        yield
+        return
 
     def scaled(_: nn.Module, given: tuple[Tensor, ...], output: Tensor) -> Tensor:
         # XLNet looks up the transposed ids.
-        return output * (factors if torch.equal(given[0], ids) else factors.transpose(0, 1))
+        return output * (factors if torch.equal(given[0], ids) else factors.T).unsqueeze(-1)
 
     # A hook instead of `inputs_embeds`, which some encoders take before and others after their own scale.
     handle = embedding.register_forward_hook(scaled)
@@ -148,35 +153,33 @@ class InputLayout(nn.Module):
         moved = torch.where(positions < words, positions + self.prefix_length, positions - words)
         return torch.where(positions < self.prefix_length + words, moved, positions)
 
-    @contextmanager
-    def _scaled_embeddings(self, encoder: Any, source: PaddedSequences) -> Iterator[None]:
-        """Return a context in which the encoder scales its embeddings; see `PaddedSequences`."""
-        scale = source.embedding_scale
-        if scale is None:
-            yield
-            return
-        factors = scale.gather(1, self.from_encoder_order(source).argsort(1)).unsqueeze(-1)
-        with scaled_embeddings(encoder.get_input_embeddings(), self.ids(source), factors):
-            yield
+    def encode(
+        self, encoder: Any, source: PaddedSequences, output_attentions: bool = False
+    ) -> tuple[Float[Tensor, "B S D"], list[Float[Tensor, "B H S S"]]]:
+        """Encode sentences.
 
-    def encode(self, encoder: Callable[..., Any], source: PaddedSequences) -> Float[Tensor, "B S D"]:
-        """Encode sentences, and return the states in our order."""
-        with self._scaled_embeddings(encoder, source):
-            states = encoder(input_ids=self.ids(source), attention_mask=source.mask.long()).last_hidden_state
-        if not self.prefix_length:
-            return states
-        return states.gather(1, self.from_encoder_order(source).unsqueeze(-1).expand_as(states))
+        Args:
+            encoder: The encoder of transformers.
+            source: The sentences.
+            output_attentions: Whether self-attention is returned.
 
-    def reorder_attention(
-        self, source: PaddedSequences, weights: Float[Tensor, "B H S S"]
-    ) -> Float[Tensor, "B H S S"]:
-        """Return an encoder's self-attention in our order; zero in the rows of padding."""
-        real = source.mask[:, None, :, None]
-        if self.prefix_length:
-            order = self.from_encoder_order(source)[:, None]
-            weights = weights.gather(2, order.unsqueeze(-1).expand_as(weights))
-            weights = weights.gather(3, order.unsqueeze(-2).expand_as(weights))
-        return weights.masked_fill(~real, 0.0)
+        Returns:
+            The states, and the self-attention of all layers, in our order; zero in the rows of padding.
+        """
+        ids, factors, order = self.ids(source), source.embedding_scale, self.from_encoder_order(source)
+        if factors is not None:
+            factors = factors.gather(1, order.argsort(1))
+        session = AttentionSession(
+            [], source.mask, output_attentions="all" if output_attentions else "nothing"
+        )
+        with use_session(session), scaled_embeddings(encoder.get_input_embeddings(), ids, factors):
+            states = encoder(input_ids=ids, attention_mask=source.mask.long()).last_hidden_state
+        attentions: list[Tensor] = []
+        for weights in session.self_attentions:
+            rows = weights.gather(2, order[:, None, :, None].expand_as(weights))
+            reordered = rows.gather(3, order[:, None, None].expand_as(weights))
+            attentions.append(reordered.masked_fill(~source.mask[:, None, :, None], 0.0))
+        return states.gather(1, order.unsqueeze(-1).expand_as(states)), attentions
 
 
 @dataclass(frozen=True)
@@ -226,18 +229,21 @@ class PromptLayout:
         mask = offsets >= -start
         return ids.masked_fill(~mask, pad), mask
 
-    def prompt_scales(self, source: PaddedSequences, scale: Float[Tensor, "B S"]) -> Float[Tensor, "B P"]:
-        """Return the factor of each embedding of the prompts, 1 outside the source.
+    def prompt_scales(self, source: PaddedSequences, length: int) -> Float[Tensor, "B T"] | None:
+        """Return the factor of each embedding of prompts and targets, 1 outside the source, or None.
 
         Args:
             source: The source sentences, with their sinks.
-            scale: The factors of the source tokens, without an effect at the sinks.
+            length: T, the padded length of the prompts and targets.
         """
-        width = source.tokens.shape[1]
-        offsets = self._offsets(source.lengths, width)
-        factors = scale.gather(1, offsets.clamp(0, width - 1))
+        scale = source.embedding_scale
+        if scale is None:
+            return None
+        offsets = self._offsets(source.lengths, scale.shape[1])
+        factors = scale.gather(1, offsets.clamp(0, scale.shape[1] - 1))
         in_source = (offsets >= 0) & (offsets < (source.lengths - NUM_SINKS).unsqueeze(1))
-        return torch.where(in_source, factors, 1.0)
+        factors = torch.where(in_source, factors, 1.0)
+        return F.pad(factors, (0, length - factors.shape[1]), value=1.0)
 
     def source_attention(
         self,

@@ -32,25 +32,6 @@ SMALL_MODEL_SIZE = 1 << 20
 """A number of parameters that fits into memory on any machine."""
 
 
-def load_seq2seq(directory: Path, weights: bool) -> Any:
-    """Open a sequence-to-sequence model.
-
-    Args:
-        directory: The directory of the model.
-        weights: Whether to load the weights; otherwise they are initialized randomly.
-
-    Raises:
-        CheckpointError: if the model is of another kind, or if a file is missing or broken.
-    """
-    content = read_hf_config(directory)
-    if not content.get("is_encoder_decoder"):
-        raise CheckpointError(
-            f"{directory}: a {content['model_type']} model is not a translation model; use it as the encoder "
-            "of model.kind = 'pretrained'"
-        )
-    return load_auto_model("AutoModelForSeq2SeqLM", directory, weights, optional=("encoder.pooler",))
-
-
 def load_encoder(directory: Path, weights: bool) -> Any:
     """Open an encoder without its pooler; only the encoder is returned from a sequence-to-sequence model.
 
@@ -59,7 +40,7 @@ def load_encoder(directory: Path, weights: bool) -> Any:
         weights: Whether to load the weights.
 
     Raises:
-        CheckpointError: see `load_seq2seq`.
+        CheckpointError: see `load_auto_model`.
     """
     model = load_auto_model("AutoModel", directory, weights, optional=("pooler",))
     model = model.get_encoder() if model.config.is_encoder_decoder else model

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pydantic
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import ConfigDict, Field
 
 from regard.config import from_dict
 from regard.data.config import DataConfig
@@ -34,7 +34,7 @@ from regard.generation.config import GenerationConfig
 from regard.models.base import GenerationConstraints
 from regard.runs.description import CONFIG_FILE, ModelDescription
 from regard.text.corpus import CorpusConfig
-from regard.text.reading import checked_file, read_bytes
+from regard.text.reading import checked_file, read_expected_json
 from regard.text.tokenizers.base import TOKENIZERS
 from regard.text.vocabulary import BOS, EOS, PAD, SINK, UNK
 
@@ -116,14 +116,10 @@ def read_generation_settings(directory: Path) -> tuple[GenerationSettings, Path]
     path = directory / GENERATION_CONFIG
     path = path if path.is_file() else directory / HF_CONFIG
     try:
-        content = read_bytes(checked_file(directory, path.name))
-        return GenerationSettings.model_validate_json(content), path
+        file = checked_file(directory, path.name)
+        return read_expected_json(file, GenerationSettings, "generation settings"), path
     except DataError as error:
         raise CheckpointError(str(error)) from None
-    except ValidationError as error:
-        (first, *_) = error.errors(include_url=False)
-        place = ".".join(str(part) for part in first["loc"])
-        raise CheckpointError(f"{path}: {place + ': ' if place else ''}{first['msg']}") from None
 
 
 def to_constraints(

@@ -196,7 +196,7 @@ class HfSeq2Seq(TranslationModel):
 
         The decoder runs once on the start symbol, so that its layers compute their keys and values.
         """
-        states = self.layout.encode(self.model.get_encoder(), source)
+        states, _ = self.layout.encode(self.model.get_encoder(), source)
         session = AttentionSession(self._mechanisms(), source.mask, upper, lower)
         cache, before = self._cache(), len(self.start) - 1
         with use_session(session):
@@ -268,13 +268,11 @@ class HfSeq2Seq(TranslationModel):
         session = AttentionSession(
             self._mechanisms(), source.mask, batch.upper_bounds, batch.lower_bounds, output_attentions
         )
+        states, encoder_attentions = self.layout.encode(
+            self.model.get_encoder(), source, output_attentions == "all"
+        )
+        shifted = shift_right(target.tokens)
         with use_session(session):
-            states = self.layout.encode(self.model.get_encoder(), source)
-            encoder_attentions = [
-                self.layout.reorder_attention(source, weights) for weights in session.self_attentions
-            ]
-            session.self_attentions.clear()
-            shifted = shift_right(target.tokens)
             try:
                 output = self._run_decoder(states, source.mask.long(), self.decoder_ids(shifted))
             except InfeasibleBoundsError as error:
@@ -298,10 +296,7 @@ class HfSeq2Seq(TranslationModel):
 
 def _selected_layers(config: HfConfig, count: int) -> set[int]:
     """Return the layers that use the mechanism of the config."""
-    if (
-        config.attention_layers
-        and not -count <= min(config.attention_layers) <= max(config.attention_layers) < count
-    ):
+    if any(not -count <= layer < count for layer in config.attention_layers):
         raise ConfigError(
             f"model.attention_layers = {list(config.attention_layers)}: the decoder has layers 0 to "
             f"{count - 1}; use these numbers, or negative ones, where -1 is the last"

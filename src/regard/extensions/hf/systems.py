@@ -14,8 +14,8 @@ from torch import nn
 
 from regard.data.batch import PaddedSequences
 from regard.data.text import TextProcessor, TextSide
-from regard.errors import ConfigError, UsageError
-from regard.extensions.hf.attention_session import AttentionSession, use_regard_attention, use_session
+from regard.errors import CheckpointError, ConfigError, UsageError
+from regard.extensions.hf.attention_session import use_regard_attention
 from regard.extensions.hf.causal import HfCausal
 from regard.extensions.hf.config import CausalConfig, HfConfig, LoraConfig, PretrainedConfig
 from regard.extensions.hf.files import GENERATION_CONFIG, HF_CONFIG, convert_errors, read_hf_config
@@ -24,7 +24,6 @@ from regard.extensions.hf.loading import (
     check_tokenizer_fit,
     load_auto_model,
     load_encoder,
-    load_seq2seq,
     max_positions,
 )
 from regard.extensions.hf.model_format import (
@@ -74,14 +73,8 @@ class HfEncoder(SourceEncoder):
         self, source: PaddedSequences, output_attentions: bool
     ) -> tuple[Float[Tensor, "B S D"], list[Tensor]]:
         """Return the states in the order of our tokens; see `SourceEncoder.forward`."""
-        session = AttentionSession(
-            [], source.mask, output_attentions="all" if output_attentions else "nothing"
-        )
-        with use_session(session):
-            states = self.layout.encode(self.model, source)
-        return self.output_proj(states), [
-            self.layout.reorder_attention(source, weights) for weights in session.self_attentions
-        ]
+        states, attentions = self.layout.encode(self.model, source, output_attentions)
+        return self.output_proj(states), attentions
 
     def pretrained_parameters(self) -> tuple[str, ...]:
         """Return those of the library's encoder; see `SourceEncoder.pretrained_parameters`."""
@@ -134,7 +127,14 @@ class HfSystem(_DirectorySystem):
         """
         source, target = _pretrained_side(text.source, "source"), _pretrained_side(text.target, "target")
         directory = cls._directory(config, model_dir)
-        model = load_seq2seq(directory, model_dir is None)
+        content = read_hf_config(directory)
+        if not content.get("is_encoder_decoder"):
+            raise CheckpointError(
+                f"{directory}: a {content['model_type']} model is not a translation model; use it as the "
+                "encoder of model.kind = 'pretrained'"
+            )
+        optional = ("encoder.pooler",)
+        model = load_auto_model("AutoModelForSeq2SeqLM", directory, model_dir is None, optional)
         start = decoder_prefix(model, target)
         constraints = to_constraints(read_generation_settings(directory)[0], start, target)
         translation_model = HfSeq2Seq(model, config, source, target, start, constraints)
