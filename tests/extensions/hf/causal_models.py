@@ -3,6 +3,8 @@
 # pyright: basic
 
 import json
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +18,6 @@ CHAT_TEMPLATE = (
     "{% for m in messages %}[{{ m['role'] }}] {{ m['content'] | trim }}{{ eos_token }}\n"
     "{% endfor %}{% if add_generation_prompt %}[assistant] {% endif %}"
 )
-SHAPE: dict[str, Any] = {
-    "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 24,
-    "max_position_embeddings": 128,
-}  # fmt: skip
 
 
 def spaced_tokenizer() -> Any:
@@ -43,83 +41,71 @@ def spaced_tokenizer() -> Any:
     )
 
 
-def gpt2(directory: Path) -> None:
-    """Save a model like GPT-2: learned positions, and neither a start symbol nor one for padding."""
-    tokenizer = tiny.bpe_tokenizer(around=False)
-    config = transformers.GPT2Config(
-        vocab_size=len(tokenizer), n_embd=16, n_layer=2, n_head=2, n_positions=96, bos_token_id=0,
-        eos_token_id=0, initializer_range=0.4, tie_word_embeddings=False, resid_pdrop=0.0, embd_pdrop=0.0,
-        attn_pdrop=0.0,
-    )  # fmt: skip
-    _save(transformers.GPT2LMHeadModel(config), tokenizer, directory)
-
-
-def llama(directory: Path) -> None:
-    """Save a model like Llama: rotary positions and grouped queries."""
-    _save_spaced(transformers.LlamaConfig, directory, num_key_value_heads=2)
-
-
-def qwen2(directory: Path) -> None:
-    """Save a model like Qwen 2, with a chat template."""
-    tokenizer = tiny.bpe_tokenizer(around=False)
-    tokenizer.chat_template = CHAT_TEMPLATE
-    config = transformers.Qwen2Config(
-        vocab_size=len(tokenizer), bos_token_id=0, eos_token_id=0, num_key_value_heads=2,
-        initializer_range=0.4, tie_word_embeddings=False, **SHAPE,
-    )  # fmt: skip
-    _save(transformers.Qwen2ForCausalLM(config), tokenizer, directory)
-
-
-def gemma2(directory: Path) -> None:
-    """Save a model like Gemma 2: capped scores, and layers that attend to the last tokens only."""
-    _save_spaced(
-        transformers.Gemma2Config, directory, num_key_value_heads=2, head_dim=4, sliding_window=24,
-        query_pre_attn_scalar=4, attn_logit_softcapping=2.0,
-    )  # fmt: skip
-
-
-def opt(directory: Path) -> None:
-    """Save a model like OPT, which counts its positions from the attention mask."""
+def start_tokenizer() -> Any:
+    """Return a byte-level tokenizer with a start symbol, like that of OPT."""
     tokenizer = tiny.bpe_tokenizer()
     tokenizer._tokenizer.post_processor = processors.TemplateProcessing(
         single="<s> $A", special_tokens=[("<s>", 0)]
     )
-    config = transformers.OPTConfig(
-        vocab_size=len(tokenizer), hidden_size=16, word_embed_proj_dim=16, num_hidden_layers=2, ffn_dim=24,
-        num_attention_heads=2, max_position_embeddings=96, bos_token_id=0, pad_token_id=1, eos_token_id=2,
-        init_std=0.4, tie_word_embeddings=False,
-    )  # fmt: skip
-    _save(transformers.OPTForCausalLM(config), tokenizer, directory)
+    return tokenizer
 
 
-def bloom(directory: Path) -> None:
-    """Save a model like BLOOM, which computes its attention itself and has no positions."""
+def chat_tokenizer() -> Any:
+    """Return a byte-level tokenizer with a chat template, like that of Qwen 2."""
     tokenizer = tiny.bpe_tokenizer(around=False)
-    config = transformers.BloomConfig(
-        vocab_size=len(tokenizer), hidden_size=16, n_layer=2, n_head=2, bos_token_id=0, eos_token_id=0,
-        pad_token_id=0, initializer_range=0.4, tie_word_embeddings=False,
-    )  # fmt: skip
-    _save(transformers.BloomForCausalLM(config), tokenizer, directory)
+    tokenizer.chat_template = CHAT_TEMPLATE
+    return tokenizer
 
 
-FAMILIES = {"gpt2": gpt2, "llama": llama, "qwen2": qwen2, "gemma2": gemma2, "opt": opt, "bloom": bloom}
+def _shape(heads: int, **options: Any) -> dict[str, Any]:
+    return {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": heads, **options}
 
 
-def _save_spaced(kind: Any, directory: Path, **options: Any) -> None:
-    tokenizer = spaced_tokenizer()
-    config = kind(
-        vocab_size=len(tokenizer), bos_token_id=1, eos_token_id=2, pad_token_id=None, initializer_range=0.4,
-        tie_word_embeddings=False, **SHAPE, **options,
-    )  # fmt: skip
-    _save(transformers.AutoModelForCausalLM.from_config(config), tokenizer, directory)
+_MODERN = _shape(4, intermediate_size=24, max_position_embeddings=128, num_key_value_heads=2)
+_PLAIN = {"bos_token_id": 0, "eos_token_id": 0}
+_SPACED = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": None}
+FAMILIES: dict[str, tuple[Callable[[], Any], dict[str, Any]]] = {
+    # Learned positions, and neither a start symbol nor one for padding.
+    "gpt2": (
+        partial(tiny.bpe_tokenizer, around=False),
+        _shape(2, n_positions=96, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, **_PLAIN),
+    ),
+    # Rotary positions and grouped queries.
+    "llama": (spaced_tokenizer, _MODERN | _SPACED),
+    "qwen2": (chat_tokenizer, _MODERN | _PLAIN),
+    # Capped scores, and layers that attend to the last tokens only.
+    "gemma2": (
+        spaced_tokenizer,
+        {
+            **_MODERN, **_SPACED, "head_dim": 4, "sliding_window": 24, "query_pre_attn_scalar": 4,
+            "attn_logit_softcapping": 2.0,
+        },
+    ),
+    # Counts its positions from the attention mask.
+    "opt": (
+        start_tokenizer,
+        _shape(
+            2, word_embed_proj_dim=16, ffn_dim=24, max_position_embeddings=96, init_std=0.4, bos_token_id=0,
+            pad_token_id=1, eos_token_id=2,
+        ),
+    ),
+    # Computes its attention itself and has no positions.
+    "bloom": (partial(tiny.bpe_tokenizer, around=False), _shape(2, pad_token_id=0, **_PLAIN)),
+}  # fmt: skip
+"""The tokenizer and the sizes of a model of each family."""
 
 
-def _save(model: Any, tokenizer: Any, directory: Path) -> None:
+def save(name: str, directory: Path) -> None:
     """Save a model whose translations end, with its tokenizer and the languages of its prompt."""
-    end = model.config.eos_token_id
+    build_tokenizer, options = FAMILIES[name]
+    tokenizer = build_tokenizer()
+    config = transformers.AutoConfig.for_model(
+        name, vocab_size=len(tokenizer), **{"initializer_range": 0.4, "tie_word_embeddings": False, **options}
+    )
+    model = transformers.AutoModelForCausalLM.from_config(config)
     with torch.no_grad():
         # A larger logit, positive or negative, so that the end symbol is sometimes the top-scoring one.
-        model.get_output_embeddings().weight[end] *= 2
+        model.get_output_embeddings().weight[config.eos_token_id] *= 2
     tokenizer.save_pretrained(directory)
     model.eval().save_pretrained(directory)
     (directory / "regard_prompt.json").write_text(json.dumps(LANGUAGES))

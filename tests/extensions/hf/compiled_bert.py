@@ -5,20 +5,13 @@ that equal those of eager execution.
 """
 
 import torch
-import transformers
-
-import regard.hf  # noqa: F401
+from test_attention_functions import build
 
 IDS = torch.tensor([[3, 4, 5, 6, 7, 8], [9, 10, 11, 12, 0, 0]])
 
 
 def main() -> None:
-    torch.manual_seed(0)
-    config = transformers.BertConfig(
-        vocab_size=20, hidden_size=24, num_hidden_layers=1, num_attention_heads=3, intermediate_size=16,
-        max_position_embeddings=32, initializer_range=0.6, attn_implementation="sparsemax",
-    )  # fmt: skip
-    model = transformers.BertModel(config).eval()
+    model = build("bert", "sparsemax")
     compiled = torch.compile(model, fullgraph=True, backend="aot_eager")
     results = []
     for one in (model, compiled):

@@ -2,14 +2,14 @@
 
 from collections.abc import Callable
 from functools import cache
-from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 
-def model_dirs(module: str, seed: int, parent: Path) -> Callable[[str], Path]:
-    """Return a function from the name of a model in a module to its directory."""
+def model_dirs(save: Callable[[str, Path], Any], seed: int, parent: Path) -> Callable[[str], Path]:
+    """Return a function from the name of a model to its directory, which `save` writes."""
     import torch
     from transformers.utils import logging
 
@@ -18,7 +18,7 @@ def model_dirs(module: str, seed: int, parent: Path) -> Callable[[str], Path]:
     @cache
     def create(name: str) -> Path:
         torch.manual_seed(seed)
-        getattr(import_module(module), name)(parent / name)
+        save(name, parent / name)
         return parent / name
 
     return create
@@ -27,10 +27,14 @@ def model_dirs(module: str, seed: int, parent: Path) -> Callable[[str], Path]:
 @pytest.fixture(scope="session")
 def model_dir(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """Return a function from the name of a model in `tiny` to its directory."""
-    return model_dirs("tiny", 0, tmp_path_factory.mktemp("models"))
+    import tiny
+
+    return model_dirs(lambda name, path: getattr(tiny, name)(path), 0, tmp_path_factory.mktemp("models"))
 
 
 @pytest.fixture(scope="session")
 def causal_dir(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """Return a function from the name of a model in `causal_models` to its directory."""
-    return model_dirs("causal_models", 1, tmp_path_factory.mktemp("causal"))
+    """Return a function from the name of a family in `causal_models` to the directory of a model."""
+    import causal_models
+
+    return model_dirs(causal_models.save, 1, tmp_path_factory.mktemp("causal"))

@@ -95,21 +95,14 @@ def translate(model: regard.Translator, lines: list[str], beam_size: int, **opti
 def test_batched_search_equals_generate_of_single_prompts(name: str, causal_dir: ModelDir) -> None:
     directory = causal_dir(name)
     model = regard.load(directory, device="cpu")
-    for beam in (1, 4):
-        found = translate(model, LINES, beam)
-        wanted = [generated(directory, line, num_beams=beam) for line in LINES]
-        assert [own_ids(model, one) for one in found] == [rows[0] for rows, _ in wanted]
-        if beam > 1:
-            scores = [scores[0] for _, scores in wanted if scores]
-            assert np.allclose([one.score for one in found], scores, atol=1e-5)
-
-
-def test_n_best_list_equals_that_of_generate(causal_dir: ModelDir) -> None:
-    model = regard.load(causal_dir("llama"), device="cpu")
-    found = translate(model, LINES[:1], 4, num_return=3)[0]
-    rows, scores = generated(causal_dir("llama"), LINES[0], num_beams=4, num_return_sequences=3)
-    assert [own_ids(model, one) for one in (found, *found.alternatives)] == rows
-    assert np.allclose([one.score for one in (found, *found.alternatives)], scores, atol=1e-5)
+    for beam, count in ((1, 1), (4, 3)):
+        found = translate(model, LINES, beam, num_return=count)
+        for line, one in zip(LINES, found, strict=True):
+            rows, scores = generated(directory, line, num_beams=beam, num_return_sequences=count)
+            ranked = (one, *one.alternatives)
+            assert [own_ids(model, translation) for translation in ranked] == rows
+            if scores:
+                assert np.allclose([translation.score for translation in ranked], scores, atol=1e-5)
 
 
 @families

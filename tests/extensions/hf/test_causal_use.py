@@ -18,7 +18,6 @@ import transformers
 from command_runs import run, translate
 
 import regard
-from regard.config import from_dict
 from regard.errors import ConfigError
 from regard.runs.weights import load_weights
 from regard.training.run import run_training
@@ -45,24 +44,10 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 def run_config(directory: Path, texts: tuple[Path, Path], steps: int, **model: Any) -> RunConfig:
     """Return the config of a run that fine-tunes the model; the prompt is given once."""
-    text = {"source": str(texts[0]), "target": str(texts[1])}
     tokenizer = {"kind": "prompt", "path": str(directory), "template": "{source_language}: {source}\n"}
-    tokenizer |= causal_models.LANGUAGES
-    data = {"cache_dir": str(texts[0].parent / "prepared"), "train": [text], "valid": text}
-    training = {
-        "batch_size": 4,
-        "optimizer": {"learning_rate": 0.02},
-        "lr_scheduler": {"kind": "constant"},
-        "max_steps": steps,
-        "validation": {"every_steps": 1000},
-    }
-    whole = {
-        "device": "cpu",
-        "data": {**data, "source_tokenizer": tokenizer},
-        "model": {"kind": "causal", "path": str(directory), **model},
-        "training": training,
-    }
-    return from_dict(RunConfig, whole)
+    tokenizers = {"source_tokenizer": tokenizer | causal_models.LANGUAGES}
+    model = {"kind": "causal", "path": str(directory), **model}
+    return tiny.run_config(texts, model, tokenizers, 0.02, max_steps=steps)
 
 
 def test_commands_show_the_attention_of_a_decoder_only_model(
@@ -153,8 +138,6 @@ def test_pair_longer_than_the_context_is_named_before_training(
 
 
 def test_other_tokenizer_is_refused(gpt2: Path, texts: tuple[Path, Path], tmp_path: Path) -> None:
-    text = {"source": str(texts[0]), "target": str(texts[1])}
-    data = {"cache_dir": str(tmp_path / "prepared"), "train": [text], "valid": text}
-    config = from_dict(RunConfig, {"data": data, "model": {"kind": "causal", "path": str(gpt2)}})
+    config = tiny.run_config(texts, {"kind": "causal", "path": str(gpt2)}, {}, 0.02)
     with pytest.raises(ConfigError, match=r"needs the tokenizer of the model.*kind = 'prompt'"):
         run_training(config, tmp_path / "run")

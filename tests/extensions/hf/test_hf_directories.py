@@ -78,10 +78,6 @@ def test_missing_or_inconsistent_file_is_named(model_dir: ModelDir, tmp_path: Pa
         path.unlink()
     with pytest.raises(CheckpointError, match="bare: the directory contains no tokenizer files"):
         load_model(bare, "cpu")
-    broken = shutil.copytree(model_dir("bart"), tmp_path / "broken")
-    (broken / "config.json").write_text("{")
-    with pytest.raises(CheckpointError, match=r"broken/config\.json: truncated or not a JSON"):
-        load_model(broken, "cpu")
     resized = shutil.copytree(model_dir("bart"), tmp_path / "resized")
     content = json.loads((resized / "config.json").read_text()) | {"d_model": 32}
     (resized / "config.json").write_text(json.dumps(content))

@@ -12,6 +12,9 @@ import torch
 import transformers
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
+from regard.config import from_dict
+from regard.training.run_config import RunConfig
+
 ModelDir = Callable[[str], Path]
 """A function from the name of a model to its directory."""
 
@@ -212,6 +215,26 @@ def m2m100(directory: Path) -> Any:
     return _saved(transformers.M2M100ForConditionalGeneration(config), directory, tokenizer)
 
 
+def run_config(
+    texts: tuple[Path, Path],
+    model: dict[str, Any],
+    tokenizers: dict[str, Any],
+    learning_rate: float,
+    **more: Any,
+) -> RunConfig:
+    """Return the config of a small run with a learning rate; `more` are options of its training."""
+    text = {"source": str(texts[0]), "target": str(texts[1])}
+    data = {"cache_dir": str(texts[0].parent / "prepared"), "train": [text], "valid": text, **tokenizers}
+    training = {
+        "batch_size": 4,
+        "optimizer": {"learning_rate": learning_rate},
+        "lr_scheduler": {"kind": "constant"},
+        "validation": {"every_steps": 1000},
+        **more,
+    }
+    return from_dict(RunConfig, {"device": "cpu", "data": data, "model": model, "training": training})
+
+
 WHOLE = {"marian": marian, "bart": bart, "t5": t5, "mbart": mbart, "nllb": nllb, "m2m100": m2m100}
 """The models of the types that the documentation names."""
 
@@ -250,15 +273,8 @@ def xlnet(directory: Path) -> Any:
     tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
         single="$A <sep> <cls>", special_tokens=after
     )
-    config = transformers.XLNetConfig(
-        vocab_size=len(tokenizer),
-        d_model=16,
-        n_layer=2,
-        n_head=2,
-        d_inner=24,
-        pad_token_id=0,
-        eos_token_id=1,
-    )
+    sizes = {"d_model": 16, "n_layer": 2, "n_head": 2, "d_inner": 24}
+    config = transformers.XLNetConfig(vocab_size=len(tokenizer), pad_token_id=0, eos_token_id=1, **sizes)
     tokenizer.save_pretrained(directory)
     return _saved(transformers.XLNetLMHeadModel(config), directory)
 

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+from unittest.mock import AsyncMock
 
 import httpx
 import numpy as np
@@ -15,7 +16,8 @@ import pytest
 from extensions.serve.served import ask, save_model
 from regard.extensions.serve.app import create_app
 from regard.extensions.serve.config import ServeConfig
-from regard.extensions.serve.engine import PairJob, ScoreSettings, SearchSettings, SentenceJob
+from regard.extensions.serve.engine import ScoreSettings, SearchSettings, SentenceJob
+from regard.extensions.serve.schemas import SentencePair
 from regard.generation.lines import Line
 from regard.generation.neural_translator import NeuralTranslator
 from regard.text.words import normalize_whitespace, split_whitespace
@@ -185,12 +187,6 @@ def test_every_error_response_has_one_format_and_no_traceback(engines):
         assert "Traceback" not in answer.text and len(answer.text) < 1000
         assert "default-src 'self'" in answer.headers["content-security-policy"]
         assert status != 405 or answer.headers["allow"] == ("GET" if path == "/health" else "POST")
-    errors = [answers[number].json()["error"] for number in (0, 1, 6)]
-    assert errors == [
-        "Not Found",
-        "Method Not Allowed",
-        "There was an error parsing the body",
-    ]
 
 
 @pytest.mark.parametrize("header", [{}, {"content-type": "text/plain"}])
@@ -216,9 +212,8 @@ def test_invalid_sentence_does_not_affect_others(engines):
     found = bounded.process_batch(SearchSettings(), jobs)
     assert [isinstance(one, Exception) for one in found] == [False, True, False, True]
     assert found[0]["text"] == alone(bounded, "a b c")[0].text
-    scored = bounded.process_batch(
-        ScoreSettings(), [PairJob("", "A"), PairJob("a", "A"), PairJob("a", "A " * 900)]
-    )
+    pairs = [("", "A"), ("a", "A"), ("a", "A " * 900)]
+    scored = bounded.process_batch(ScoreSettings(), [SentencePair(source=s, target=t) for s, t in pairs])
     assert [isinstance(one, Exception) for one in scored] == [True, False, True]
 
 
@@ -226,8 +221,7 @@ def test_failed_batch_is_retried_one_sentence_at_a_time(engines, monkeypatch):
     block = NeuralTranslator.translate_block
 
     def fails_on_d(self, lines):
-        if any(line.text == "d" for line in lines):
-            raise RuntimeError("d")
+        assert not any(line.text == "d" for line in lines)
         return block(self, lines)
 
     monkeypatch.setattr(NeuralTranslator, "translate_block", fails_on_d)
@@ -272,22 +266,6 @@ async def until(condition):
             await asyncio.sleep(0.005)
 
 
-def test_full_queue_responds_429_with_retry_after(engines, held):
-    async def work(one):
-        first = asyncio.ensure_future(one.post("/translate", json={"text": "a"}))
-        await until(held.begun.is_set)
-        second = asyncio.ensure_future(one.post("/translate", json={"text": "a\nb"}))
-        await asyncio.sleep(0.05)
-        refused = await one.post("/translate", json={"text": "a"})
-        held.set()
-        return refused, await first, await second
-
-    refused, first, second = ask(engines, work, max_queued_sentences=2, max_sentences=2)
-    assert refused.status_code == 429 and int(refused.headers["retry-after"]) >= 1
-    assert set(refused.json()) == {"error"}
-    assert first.status_code == second.status_code == 200
-
-
 def test_timed_out_request_responds_504_and_leaves_the_queue(engines, held):
     async def work(one):
         first = asyncio.ensure_future(one.post("/translate", json={"text": "a"}))
@@ -319,25 +297,17 @@ def test_request_of_disconnected_client_leaves_the_queue(engines, held, stream):
             await gone.wait()
             return {"type": "http.disconnect"}
 
-        async def send(message):
-            pass
-
         scope = {
             "type": "http",
-            "asgi": {"version": "3.0", "spec_version": "2.3"},
-            "http_version": "1.1",
             "method": "POST",
             "path": "/translate",
-            "raw_path": b"/translate",
             "query_string": b"",
-            "root_path": "",
-            "scheme": "http",
             "headers": [(b"content-type", b"application/json")],
         }
         async with app.router.lifespan_context(app):
             desk.queues["plain"].submit([SentenceJob("a")], SearchSettings(), [1])
             await until(held.begun.is_set)
-            call = asyncio.ensure_future(app(scope, receive, send))
+            call = asyncio.ensure_future(app(scope, receive, AsyncMock()))
             await until(lambda: len(desk.queues["plain"].waiting) == len(LINES))
             gone.set()
             await until(lambda: not desk.queues["plain"].waiting)

@@ -34,18 +34,13 @@ def model(tmp_path, monkeypatch):
     return path
 
 
-def test_examples_are_sentences_of_the_validation_text_without_unknown_words(model):
-    assert example_sentences(TextProcessor.load(model), model) == ["a b c d", "a a a a a"]
-
-
-def test_examples_need_the_text_in_the_directory(model, tmp_path):
+def test_examples_are_sentences_of_the_text_in_the_directory_without_unknown_words(model, tmp_path):
     text = TextProcessor.load(model)
+    assert example_sentences(text, model) == ["a b c d", "a a a a a"]
     assert example_sentences(text, None) == example_sentences(text, tmp_path / "nowhere") == []
     (model / "training_text.json").write_text("{}")
     with pytest.raises(DataError, match=r"training_text\.json: not the description"):
         example_sentences(text, model)
-    (model / "training_text.json").unlink()
-    assert example_sentences(text, model) == []
 
 
 def test_only_models_with_equal_last_names_get_longer_names(tmp_path):
@@ -56,13 +51,9 @@ def test_only_models_with_equal_last_names_get_longer_names(tmp_path):
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ("{}", "text is required: a text, or texts for several of them"),
-        ('{"text": 1}', "text: input should be a valid string"),
         ('{"text": "a", "texts": ["b"]}', "give either text or texts, not both"),
         ('{"text": "a", "size": 1}', "size: extra inputs are not permitted"),
-        ('{"text": "a", "num_return": 0}', "num_return: input should be greater than or equal to 1"),
         ('{"text": "a", "fertilities": [{"upper": 1}]}', "fertilities[0].word: field required"),
-        ('{"text": "a", "attention": "all"}', "attention: input should be 'none', 'words' or 'tokens'"),
     ],
 )
 def test_errors_name_the_field_and_the_expectation(engines, body, message):

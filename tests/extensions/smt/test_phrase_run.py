@@ -15,7 +15,8 @@ from regard.config import from_dict
 from regard.data.text import TextProcessor
 from regard.errors import CheckpointError, ConfigError, UsageError
 from regard.extensions.phrasebook.corpus import write_splits
-from regard.extensions.serve.engine import PairJob, ScoreSettings, SearchSettings, SentenceJob, load_engines
+from regard.extensions.serve.engine import ScoreSettings, SearchSettings, SentenceJob, load_engines
+from regard.extensions.serve.schemas import SentencePair
 from regard.extensions.smt.model import PhraseConfig, load_phrases
 from regard.extensions.smt.phrase_table import PhraseTable
 from regard.text.vocabulary import UNK
@@ -159,7 +160,7 @@ def test_server_translates_with_a_phrase_based_model(directory: Path) -> None:
     assert isinstance(answer, dict)
     assert answer["text"] == regard.load(directory / "model").translate(line).text
     assert answer["word_attention_map"] and answer["alignment"]
-    (score,) = engine.process_batch(ScoreSettings(), [PairJob(line, "a dog")])
+    (score,) = engine.process_batch(ScoreSettings(), [SentencePair(source=line, target="a dog")])
     assert isinstance(score, UsageError)
 
 

@@ -16,7 +16,7 @@ from regard.extensions.check.result import CoverageCheck
 from regard.extensions.check.sentences import CheckedSentence
 from regard.extensions.serve.config import ServeConfig
 from regard.extensions.serve.dispatcher import Dispatcher, collect_answers
-from regard.extensions.serve.engine import PairJob, isolate_failures
+from regard.extensions.serve.engine import isolate_failures
 from regard.extensions.serve.schemas import SentencePair
 from regard.extensions.serve.validation import pair_jobs
 from regard.text.words import split_whitespace
@@ -147,11 +147,11 @@ class CheckServer:
         return {"detectors": list(self.detectors), "threshold": self.threshold, "notes": dict(NOTES)}
 
     def process_batch(
-        self, settings: CheckSettings, jobs: Sequence[PairJob]
+        self, settings: CheckSettings, jobs: Sequence[SentencePair]
     ) -> list[CheckedSentence | Exception]:
         """Return the checks, or errors, of a batch; the `work` function of a `Batcher`."""
 
-        def work(jobs: Sequence[PairJob]) -> Iterator[CheckedSentence | Exception]:
+        def work(jobs: Sequence[SentencePair]) -> Iterator[CheckedSentence | Exception]:
             texts = [job.source for job in jobs], [job.target for job in jobs]
             # One thread: the batcher already runs this function in a thread of its own.
             yield from check(*texts, settings.detector, checker=self.model, num_threads=1).sentences

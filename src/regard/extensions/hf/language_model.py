@@ -28,11 +28,7 @@ from regard.types import Bool, Float, Int, Tensor
 PREDICTED_RATIO, MASK_TOKEN_RATIO, RANDOM_TOKEN_RATIO = 0.15, 0.8, 0.1
 TOKENIZER_CHUNK = 1000
 MASKED_SPECIAL_TOKENS = {
-    "pad_token": "[PAD]",
-    "unk_token": "[UNK]",
-    "cls_token": "[CLS]",
-    "sep_token": "[SEP]",
-    "mask_token": "[MASK]",
+    f"{name}_token": f"[{name.upper()}]" for name in ("pad", "unk", "cls", "sep", "mask")
 }
 CAUSAL_SPECIAL_TOKENS = {"pad_token": "<pad>", "bos_token": "<s>", "eos_token": "</s>"}
 SPECIAL_PER_LINE = 2
@@ -143,12 +139,14 @@ class CausalDataset:
 
     def __init__(self, text: TokenizedLines, tokenizer: Any) -> None:
         """Compute the lengths."""
-        self.text, self.start, self.end = text, tokenizer.bos_token_id, tokenizer.eos_token_id
+        self.text, self._mask_seed = text, (0, 0)
+        self.start, self.end = tokenizer.bos_token_id, tokenizer.eos_token_id
         lengths = np.diff(text.ends, prepend=0) + 1
         self.lengths = lengths, lengths
 
     def batches(self, config: BatchConfig, seed: int, epoch: int) -> list[np.ndarray]:
-        """Return the rows of each batch of an epoch."""
+        """Return the rows of each batch of an epoch, and use the masks of this epoch from now on."""
+        self._mask_seed = (seed, epoch)
         return make_batches(*self.lengths, config, seed, epoch)
 
     def batch(self, rows: Sequence[int] | np.ndarray) -> Batch:
@@ -158,7 +156,7 @@ class CausalDataset:
         return collate(sources, [np.concatenate([line, [self.end]]) for line in lines], rows)
 
 
-class MaskedDataset:
+class MaskedDataset(CausalDataset):
     """Training examples of a masked language model: lines between `[CLS]` and `[SEP]`.
 
     Args:
@@ -171,7 +169,7 @@ class MaskedDataset:
 
     def __init__(self, text: TokenizedLines, tokenizer: Any) -> None:
         """Compute the lengths."""
-        self.text, self._mask_seed = text, (0, 0)
+        super().__init__(text, tokenizer)
         self.mask: int = tokenizer.mask_token_id
         self.start, self.end = tokenizer.cls_token_id, tokenizer.sep_token_id
         special = set(tokenizer.all_special_ids)
@@ -179,11 +177,6 @@ class MaskedDataset:
         lengths = np.diff(text.ends, prepend=0)
         masked = np.array([num_masked(int(length)) for length in lengths])
         self.lengths = lengths + SPECIAL_PER_LINE, masked
-
-    def batches(self, config: BatchConfig, seed: int, epoch: int) -> list[np.ndarray]:
-        """Return the rows of each batch of an epoch, and use the masks of this epoch from now on."""
-        self._mask_seed = (seed, epoch)
-        return make_batches(*self.lengths, config, seed, epoch)
 
     def batch(self, rows: Sequence[int] | np.ndarray) -> MaskedBatch:
         """Return rows as a padded batch with masked tokens."""

@@ -250,10 +250,7 @@ def _search_config(directory: Path, causal: bool) -> GenerationConfig:
     # `max_new_tokens` and `min_new_tokens` do not count the start symbol.
     min_length = min_length if hf_settings.min_new_tokens is None else hf_settings.min_new_tokens + 1
     max_length = max_length if hf_settings.max_new_tokens is None else hf_settings.max_new_tokens + 1
-    stopping: dict[bool | str | None, Literal["heuristic", "exact", "first_n"]] = {
-        True: "first_n",
-        "never": "exact",
-    }
+    early = hf_settings.early_stopping
     # Some files give a very large number to mean "no limit".
     offset = defaults.max_length_offset if max_length is None else min(max_length, MAX_GENERATED_LENGTH)
     settings = {
@@ -266,7 +263,7 @@ def _search_config(directory: Path, causal: bool) -> GenerationConfig:
         "no_repeat_ngram_size": hf_settings.no_repeat_ngram_size or 0,
         "suppress_unk": False,  # `generate` may produce the unknown token unless the settings suppress it
         "scheme": {
-            "stopping": stopping.get(hf_settings.early_stopping, "heuristic"),
+            "stopping": "first_n" if early is True else "exact" if early == "never" else "heuristic",
             "hf_compatible": True,
             "forced_eos": hf_settings.forces_end,
             "renormalize_logits": bool(hf_settings.renormalize_logits),

@@ -20,12 +20,7 @@ from regard.extensions.hf.causal import HfCausal
 from regard.extensions.hf.config import CausalConfig, HfConfig, LoraConfig, PretrainedConfig
 from regard.extensions.hf.files import GENERATION_CONFIG, HF_CONFIG, convert_errors, read_hf_config
 from regard.extensions.hf.layouts import InputLayout
-from regard.extensions.hf.loading import (
-    check_tokenizer_fit,
-    load_auto_model,
-    load_encoder,
-    max_positions,
-)
+from regard.extensions.hf.loading import check_tokenizer_fit, load_auto_model, load_encoder, max_positions
 from regard.extensions.hf.model_format import (
     GenerationSettings,
     decoder_prefix,

@@ -2,19 +2,8 @@
 
 from dataclasses import replace
 
-from regard.extensions.phrasebook.clauses import (
-    Clause,
-    ClauseConstraints,
-    Order,
-    order_clause,
-)
-from regard.extensions.phrasebook.complements import (
-    KINDS,
-    PERSONAL,
-    POSSESSABLE,
-    Complements,
-    Participants,
-)
+from regard.extensions.phrasebook.clauses import Clause, ClauseConstraints, order_clause
+from regard.extensions.phrasebook.complements import KINDS, PERSONAL, POSSESSABLE, Complements, Participants
 from regard.extensions.phrasebook.lexicon import (
     Distribution,
     Lexicon,
@@ -28,16 +17,8 @@ from regard.extensions.phrasebook.morphology import ACC, DAT, DEFINITE_FORMS, NO
 from regard.extensions.phrasebook.noun_phrases import NounPhrase, contract
 from regard.extensions.phrasebook.verb_group import COPULAS, MODALS, Plan, Tense, english_tense
 
-_TENSES = {
-    "present": Tense.PRESENT,
-    "past": Tense.PAST,
-    "perfect": Tense.PERFECT,
-    "pluperfect": Tense.PLUPERFECT,
-    "modal": Tense.PRESENT,
-    "modal past": Tense.PAST,
-    "future": Tense.FUTURE,
-    "gern": Tense.PRESENT,
-}
+# The tenses of verb forms that are not named like a tense.
+_TENSES = {"modal": Tense.PRESENT, "modal past": Tense.PAST, "gern": Tense.PRESENT}
 # Verb forms with a time adverbial.
 _TIMED = ("present", "past", "perfect", "modal", "modal past", "future")
 # Modal verbs that do not combine with stative verbs.
@@ -241,7 +222,7 @@ class ClauseBuilder:
                 clause = self._with(verb, "location", replace(constraints, subject=pronoun), head.kind)
             else:
                 clause = self._copula(replace(constraints, subject=pronoun), head.kind)
-            body = order_clause(clause, Order.FINAL, pronoun)
+            body = order_clause(clause, "final", pronoun)
         else:
             verb = self._personal(self._taking[head.kind] if gap == ACC else self.lexicon.verbs["dative"])
             frame = "transitive" if gap == ACC else "dative"
@@ -256,7 +237,7 @@ class ClauseBuilder:
                 replace(constraints, subject=subject, personal=True, pronouns=0.6),
                 given_object=pronoun,
             )
-            body = order_clause(clause, Order.FINAL, pronoun, pronoun)
+            body = order_clause(clause, "final", pronoun, pronoun)
         # German encloses relative clauses in commas; English defining ones have none.
         head.german += [Word(","), *body.german, Word(",")]
         head.english += body.english
@@ -320,7 +301,7 @@ class ClauseBuilder:
                 kind = "future" if form in ("present", "modal") else "past"
             if not (verb.stative and kind in ("now", "general", "today", "future") and form == "present"):
                 time, time_kind = self.phrases.time(kind), kind
-        tense = _TENSES[form]
+        tense = _TENSES[form] if form in _TENSES else Tense[form.upper()]
         english = tense if modal else english_tense(tense, time_kind, constraints.wh, verb.stative)
         gern = Word("gern") if form == "gern" else None
         return Clause(verb, Plan(tense, english, modal, gern, time=time_kind), subject, time=time)

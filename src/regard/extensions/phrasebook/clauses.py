@@ -6,19 +6,14 @@ objects, manner, place, time.
 """
 
 from dataclasses import dataclass
-from enum import Enum
+from typing import Literal
 
 from regard.extensions.phrasebook.lexicon import Phrase, Token, Verb, Word
 from regard.extensions.phrasebook.noun_phrases import PRONOUNS, NounPhrase
 from regard.extensions.phrasebook.verb_group import Plan, verb_group
 
-
-class Order(Enum):
-    """The position of the German finite verb."""
-
-    SECOND = 0
-    FIRST = 1  # yes-or-no questions
-    FINAL = 2
+Order = Literal["second", "first", "final"]
+"""The position of the German finite verb; it is first in yes-or-no questions."""
 
 
 @dataclass(slots=True)
@@ -169,12 +164,12 @@ def order_clause(
     With `inverted`, the English operator precedes the subject, as in questions.
     """
     # The German finite verb is second, so that something must precede it.
-    if front is None and order is Order.SECOND:
+    if front is None and order == "second":
         front = clause.subject
     subject = clause.english_subject or clause.subject
     # English `do` is needed for negation, and for questions unless the subject is the question word.
     needed = clause.negator is not None or (inverted and subject is not english_front)
-    final = order is Order.FINAL
+    final = order == "final"
     group = verb_group(clause.verb, clause.plan, clause.subject.person, subject.agreement, final, needed)
     words = [*front.german] if front is not None else []
     if not final:

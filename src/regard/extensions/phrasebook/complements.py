@@ -15,21 +15,8 @@ from regard.extensions.phrasebook.lexicon import (
     concatenate,
     word_phrase,
 )
-from regard.extensions.phrasebook.morphology import (
-    ACC,
-    DAT,
-    GEN,
-    NEUTER,
-    NOM,
-    PLURAL,
-    article,
-)
-from regard.extensions.phrasebook.noun_phrases import (
-    NounPhrase,
-    NounPhrases,
-    contract,
-    intensifier,
-)
+from regard.extensions.phrasebook.morphology import ACC, DAT, GEN, NEUTER, NOM, PLURAL, article
+from regard.extensions.phrasebook.noun_phrases import NounPhrase, NounPhrases, contract, intensifier
 
 _SECOND = ("du", "ihr", "Sie")
 _HOURS = frozenset("zwei drei vier fünf sechs sieben acht neun zehn elf zwölf".split())

@@ -3,21 +3,8 @@
 from dataclasses import replace
 
 from regard.extensions.phrasebook.clause_builder import ClauseBuilder
-from regard.extensions.phrasebook.clauses import (
-    Clause,
-    ClauseConstraints,
-    Order,
-    bare_clause,
-    order_clause,
-)
-from regard.extensions.phrasebook.lexicon import (
-    Phrase,
-    Word,
-    concatenate,
-    sentence,
-    weights,
-    word_phrase,
-)
+from regard.extensions.phrasebook.clauses import Clause, ClauseConstraints, Order, bare_clause, order_clause
+from regard.extensions.phrasebook.lexicon import Phrase, Word, concatenate, sentence, weights, word_phrase
 from regard.extensions.phrasebook.morphology import ACC, NOM
 from regard.extensions.phrasebook.noun_phrases import NounPhrase
 from regard.extensions.phrasebook.verb_group import Plan, Tense, infinitive_group
@@ -44,17 +31,17 @@ class MainClauses:
         ]
         if choices and (formal or draw.bernoulli(fronted + 0.12)):
             front = choices[0]
-            return order_clause(clause, Order.SECOND, front, front)
+            return order_clause(clause, "second", front, front)
         if formal or draw.bernoulli(fronted * 0.2):
             front = self.clauses.phrases.fixed("comment")
-            return order_clause(clause, Order.SECOND, front, front)
+            return order_clause(clause, "second", front, front)
         accusative = clause.accusative
         if accusative is not None and clause.subject.pronoun and clause.negator is not accusative.negator:
             if accusative.definite and accusative.owner not in ("ich", "wir") and draw.bernoulli(0.05):
                 plain = accusative.german[0].form in ("den", "diesen", "dieses", "das")
                 if plain and clause.subject.owner in ("ich", "wir", "du", "er"):
-                    return order_clause(clause, Order.SECOND, accusative)
-        return order_clause(clause, Order.SECOND)
+                    return order_clause(clause, "second", accusative)
+        return order_clause(clause, "second")
 
     def following(self, first: Clause, constraints: ClauseConstraints) -> ClauseConstraints:
         """Return the constraints of a following clause; its subject may refer to the first subject."""
@@ -73,15 +60,15 @@ class MainClauses:
             tenses="question", negation=0.0, pronouns=0.75, timed=0.25, relative=0.02
         )
         clause = self.clauses.clause(constraints)
-        return sentence(order_clause(clause, Order.FIRST, inverted=True), mark="?")
+        return sentence(order_clause(clause, "first", inverted=True), mark="?")
 
     def question(self) -> Phrase:
         """Return a question with a question word."""
-        return sentence(self.asked(self.draw.sample_named("question_words"), Order.SECOND), mark="?")
+        return sentence(self.asked(self.draw.sample_named("question_words"), "second"), mark="?")
 
     def asked(self, kind: str, order: Order, constraints: ClauseConstraints | None = None) -> Phrase:
         """Return a question clause; verb-final order makes it an indirect question."""
-        direct = order is not Order.FINAL
+        direct = order != "final"
         if constraints is None:
             constraints = ClauseConstraints(
                 tenses="question", negation=0.0, pronouns=0.7, timed=0.2, relative=0.0
@@ -133,7 +120,7 @@ class MainClauses:
 
 def subordinate(link: str, english: str, clause: Clause) -> Phrase:
     """Return a subordinate clause in verb-final order, with its German and its English subordinator."""
-    return concatenate(word_phrase(link, *english.split()), order_clause(clause, Order.FINAL))
+    return concatenate(word_phrase(link, *english.split()), order_clause(clause, "final"))
 
 
 # Subordinators of a point in time, which do not combine with adverbs such as `often` and `never`.
@@ -156,11 +143,11 @@ class Subordination(MainClauses):
         constraints = ClauseConstraints(tenses="any" if now else "after past", pronouns=0.5, relative=0.03)
         if kind in ("dass", "ob"):
             linker = word_phrase(kind, "that" if kind == "dass" else "whether")
-            inner = concatenate(linker, order_clause(build.clause(constraints), Order.FINAL))
+            inner = concatenate(linker, order_clause(build.clause(constraints), "final"))
         else:
             tenses = "question" if now else "after past"
             constraints = replace(constraints, tenses=tenses, negation=0.0, timed=0.2)
-            inner = self.asked(kind, Order.FINAL, constraints)
+            inner = self.asked(kind, "final", constraints)
         matrix.tail = concatenate(word_phrase(","), inner)
         return sentence(self.main(matrix, 0.06))
 
@@ -196,7 +183,7 @@ class Subordination(MainClauses):
         if link in _ONCE:
             first.middle = None
         opening = subordinate(link, english, first)
-        return sentence(opening, word_phrase(",", ","), order_clause(second, Order.FIRST))
+        return sentence(opening, word_phrase(",", ","), order_clause(second, "first"))
 
     def two(self) -> Phrase:
         """Return two coordinated main clauses."""

@@ -20,12 +20,7 @@ from regard.errors import RegardError
 from regard.extensions.serve import schemas
 from regard.extensions.serve.config import ServeConfig
 from regard.extensions.serve.dispatcher import Dispatcher, collect_answers, stream_answers
-from regard.extensions.serve.engine import (
-    ModelServer,
-    ScoreSettings,
-    SearchSettings,
-    SentenceJob,
-)
+from regard.extensions.serve.engine import ModelServer, ScoreSettings, SearchSettings, SentenceJob
 from regard.extensions.serve.middleware import (
     ErrorResponse,
     RequestMiddleware,

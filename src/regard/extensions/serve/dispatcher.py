@@ -17,7 +17,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from fastapi import HTTPException, Request
 from starlette.requests import ClientDisconnect
@@ -27,9 +27,7 @@ from regard.extensions.serve.config import ServeConfig
 from regard.extensions.serve.engine import ModelServer
 
 MAX_WINDOWS = 4
-Item = TypeVar("Item")
 Answer = TypeVar("Answer")
-Work = Callable[[Any, Sequence[Item]], Sequence[Answer | Exception]]
 
 
 @dataclass(eq=False)
@@ -44,7 +42,7 @@ class _QueueItem:
     future: asyncio.Future[Any]
 
 
-class Batcher(Generic[Item, Answer]):
+class Batcher:
     """Collects items into batches and processes them in a separate thread.
 
     Args:
@@ -58,7 +56,11 @@ class Batcher(Generic[Item, Answer]):
     """
 
     def __init__(
-        self, work: "Work[Item, Answer]", max_batch_size: int, window: float, max_waiting: int
+        self,
+        work: Callable[[Any, Sequence[Any]], Sequence[Any]],
+        max_batch_size: int,
+        window: float,
+        max_waiting: int,
     ) -> None:
         """Create an empty queue; `start` starts processing."""
         self._work, self._max_batch_size = work, max_batch_size
@@ -83,8 +85,8 @@ class Batcher(Generic[Item, Answer]):
             await self._loop
 
     def submit(
-        self, items: Sequence[Item], settings: Hashable, lengths: Sequence[int]
-    ) -> list[asyncio.Future[Answer]]:
+        self, items: Sequence[Any], settings: Hashable, lengths: Sequence[int]
+    ) -> list[asyncio.Future[Any]]:
         """Queue the items of a request, either all or none of them.
 
         Args:
@@ -111,14 +113,14 @@ class Batcher(Generic[Item, Answer]):
             for number, (item, length) in enumerate(zip(items, lengths, strict=True))
         ]
 
-        def remove(place: _QueueItem) -> None:
+        def remove_canceled(future: asyncio.Future[Any]) -> None:
             # Items of a started batch have been removed already.
-            if place.future.cancelled() and place in self.waiting:
-                self.waiting.remove(place)
+            if future.cancelled():
+                self.waiting = [place for place in self.waiting if place.future is not future]
                 self._changed.set()
 
         for place in places:
-            place.future.add_done_callback(lambda _, place=place: remove(place))
+            place.future.add_done_callback(remove_canceled)
         self.waiting += places
         self._changed.set()
         return [place.future for place in places]
@@ -182,8 +184,7 @@ class Batcher(Generic[Item, Answer]):
         # The clock advances to the latest due time in the batch. New requests start from there, so that
         # requests that are already waiting keep their precedence.
         self._clock = max(self._clock, alike[-1].due)
-        taken = set(map(id, alike))
-        self.waiting = [place for place in self.waiting if id(place) not in taken]
+        self.waiting = [place for place in self.waiting if place not in alike]
         return sorted(alike, key=lambda place: -place.length)
 
 
@@ -212,7 +213,7 @@ class Dispatcher:
         """Create the queues, by the names of the models and of the detectors."""
         self.engines = {engine.name: engine for engine in engines}
         parts: list[Engine] = [*engines, *([] if checker is None else [checker])]
-        self.queues: dict[str, Batcher[Any, Any]] = {
+        self.queues: dict[str, Batcher] = {
             engine.name: Batcher(
                 engine.process_batch,
                 config.batch_size,

@@ -17,6 +17,7 @@ from regard.data.text import TextProcessor
 from regard.data.training_text import read_training_text, select_examples
 from regard.errors import DataError, UsageError
 from regard.extensions.serve.config import ServeConfig
+from regard.extensions.serve.schemas import SentencePair
 from regard.generation.base import BaseTranslator
 from regard.generation.config import GenerationConfig
 from regard.generation.lines import Line
@@ -76,14 +77,6 @@ class SentenceJob:
     attention: AttentionDetail = "words"
 
 
-@dataclass(frozen=True)
-class PairJob:
-    """A source sentence and a translation to score."""
-
-    source: str
-    target: str
-
-
 class ModelServer:
     """A served model.
 
@@ -123,7 +116,7 @@ class ModelServer:
         """Return the answers, or errors, of a batch; the `process_batch` function of a `Batcher`.
 
         Args:
-            settings: `SearchSettings` to translate `SentenceJob`s, `ScoreSettings` to score `PairJob`s.
+            settings: `SearchSettings` to translate `SentenceJob`s, `ScoreSettings` to score `SentencePair`s.
             jobs: The sentences or pairs of the batch.
         """
         self._batches += 1
@@ -184,7 +177,7 @@ class ModelServer:
         return tuple(fertilities.get(word, (0.0, math.nan)) for word in words)
 
     def _score(
-        self, translator: BaseTranslator, jobs: Sequence[PairJob]
+        self, translator: BaseTranslator, jobs: Sequence[SentencePair]
     ) -> Iterator[dict[str, Any] | Exception]:
         translator.require("score", "scores of given translations")
         pairs = [(job.source, job.target) for job in jobs]

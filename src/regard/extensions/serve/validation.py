@@ -14,7 +14,6 @@ from fastapi import HTTPException
 from sentencex import segment  # pyright: ignore[reportAttributeAccessIssue]
 
 from regard.extensions.serve.config import ServeConfig
-from regard.extensions.serve.engine import PairJob
 from regard.extensions.serve.schemas import SentencePair, SplitSentence
 from regard.text.words import normalize_whitespace, split_whitespace
 
@@ -157,7 +156,7 @@ def check_request_texts(texts: Sequence[str], config: ServeConfig) -> None:
         raise HTTPException(422, "the text contains half of a character (a lone surrogate)")
 
 
-def pair_jobs(pairs: Sequence[SentencePair], config: ServeConfig) -> list[PairJob]:
+def pair_jobs(pairs: Sequence[SentencePair], config: ServeConfig) -> list[SentencePair]:
     """Return sentences and their translations, with single spaces between words.
 
     Raises:
@@ -168,7 +167,10 @@ def pair_jobs(pairs: Sequence[SentencePair], config: ServeConfig) -> list[PairJo
     lines = [line for pair in pairs for line in (pair.source, pair.target)]
     check_request_texts(lines, config)
     _check_words(lines, "line", config)
-    return [PairJob(normalize_whitespace(pair.source), normalize_whitespace(pair.target)) for pair in pairs]
+    return [
+        SentencePair(source=normalize_whitespace(pair.source), target=normalize_whitespace(pair.target))
+        for pair in pairs
+    ]
 
 
 def _check_words(lines: Sequence[str], name: str, config: ServeConfig) -> None:
