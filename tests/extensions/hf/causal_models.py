@@ -76,10 +76,8 @@ FAMILIES: dict[str, tuple[Callable[[], Any], dict[str, Any]]] = {
     # Capped scores, and layers that attend to the last tokens only.
     "gemma2": (
         spaced_tokenizer,
-        {
-            **_MODERN, **_SPACED, "head_dim": 4, "sliding_window": 24, "query_pre_attn_scalar": 4,
-            "attn_logit_softcapping": 2.0,
-        },
+        _MODERN | _SPACED
+        | {"head_dim": 4, "sliding_window": 24, "query_pre_attn_scalar": 4, "attn_logit_softcapping": 2.0},
     ),
     # Counts its positions from the attention mask.
     "opt": (

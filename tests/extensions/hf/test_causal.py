@@ -222,20 +222,19 @@ def test_prompt_of_the_default_template_is_the_text_that_the_library_tokenizes(c
 
 
 @pytest.mark.parametrize(
-    ("prompt", "error", "message"),
+    ("prompt", "message"),
     [
-        ({"template": "Translate this.\n"}, ConfigError, r"\{source\} exactly once"),
-        ({"template": "{source} {source}"}, ConfigError, r"\{source\} exactly once"),
-        ({"template": "{text}: {source}"}, ConfigError, r"unknown field \{text\}"),
-        ({"target_language": None}, ConfigError, r"needs target_language: write it to regard_prompt.json"),
-        ({"chat": True}, ConfigError, "chat template of the tokenizer cannot be used"),
-        ({"wrong": 1}, ConfigError, "regard_prompt.json: unknown key"),
+        ({"template": "Translate this.\n"}, r"\{source\} exactly once"),
+        ({"template": "{text}: {source}"}, r"unknown field \{text\}"),
+        ({"target_language": None}, r"needs target_language: write it to regard_prompt.json"),
+        ({"chat": True}, "chat template of the tokenizer cannot be used"),
+        ({"wrong": 1}, "regard_prompt.json: unknown key"),
     ],
 )
 def test_wrong_prompt_is_refused_with_the_remedy(
-    prompt: dict[str, Any], error: type[Exception], message: str, causal_dir: ModelDir, tmp_path: Path
+    prompt: dict[str, Any], message: str, causal_dir: ModelDir, tmp_path: Path
 ) -> None:
-    with pytest.raises(error, match=message):
+    with pytest.raises(ConfigError, match=message):
         regard.load(copied(causal_dir("gpt2"), tmp_path / "m", **prompt), device="cpu")
 
 
@@ -247,8 +246,6 @@ def test_options_of_the_prompt_override_those_of_the_directory(causal_dir: Model
         assert (
             tokenizer.decode(side.prefix_ids) == "To English:" and tokenizer.decode(side.suffix_ids) == " =>"
         )
-    with pytest.raises(ConfigError, match=r"template 'x': must contain \{source\}"):
-        regard.load(causal_dir("gpt2"), overrides=["data.source_tokenizer.template=x"])
 
 
 def test_sentence_longer_than_the_context_is_rejected_by_line(causal_dir: ModelDir, caplog: Any) -> None:

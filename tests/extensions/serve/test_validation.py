@@ -107,7 +107,6 @@ def test_separator_follows_the_script_of_the_translation(gap, before, after, exp
         ),
         ("你好。是谁？", "zh", ["Hello.", "Who is it?"], "Hello. Who is it?"),
         ("你好。是谁？", "zh", ["こんにちは。", "誰ですか？"], "こんにちは。誰ですか？"),
-        ("One. Two.", "en", ["หนึ่ง", "สอง"], "หนึ่ง สอง"),
         ("  One.  Two. ", "en", ["Eins.", "Zwei."], "  Eins.  Zwei. "),
     ],
 )

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import torch
@@ -79,10 +78,12 @@ def normalized_attention(
         scores = torch.tanh(scores / others["softcap"]) * others["softcap"]
     scores, mask = _add_biases(scores, attention_mask, others)
     sinks = others.get("s_aux")
-    if sinks is None:
-        weights = normalize(module, scores, mask)
-    else:
-        weights = _with_sinks(partial(normalize, module), scores, mask, sinks)
+    if sinks is not None:  # each head has one more position, with a learned score
+        column = sinks.to(scores.dtype).view(1, -1, 1, 1).expand(*scores.shape[:-1], 1)
+        scores = torch.cat([scores, column], -1)
+        if mask is not None:
+            mask = F.pad(mask.expand(*mask.shape[:-1], key.shape[-2]), (0, 1), value=True)
+    weights = normalize(module, scores, mask)[..., : key.shape[-2]]
     dropped = dropout(weights, others.get("dropout", 0.0), module.training)
     dropped = dropped.to(value.dtype).unflatten(1, (groups, heads // groups)).flatten(2, 3)
     contexts = (dropped @ value).view(*query.shape[:3], value.shape[-1])  # (B, H, T, V)
@@ -105,19 +106,6 @@ def _add_biases(
     # Masks of older code have a very low value at masked positions, and may have a bias elsewhere.
     keep = mask > torch.finfo(mask.dtype).min / 2
     return scores + mask.masked_fill(~keep, 0).to(scores.dtype), keep
-
-
-def _with_sinks(
-    normalize: Callable[[Tensor, Tensor | None], Tensor],
-    scores: Float[Tensor, "B H T S"],
-    mask: Bool[Tensor, "..."] | None,
-    sinks: Float[Tensor, "H"],
-) -> Float[Tensor, "B H T S"]:
-    """Return the weights of the keys where each head has one more position, with a learned score."""
-    column = sinks.to(scores.dtype).view(1, -1, 1, 1).expand(*scores.shape[:-1], 1)
-    if mask is not None:
-        mask = F.pad(mask.expand(*mask.shape[:-1], scores.shape[-1]), (0, 1), value=True)
-    return normalize(torch.cat([scores, column], -1), mask)[..., :-1]
 
 
 @dataclass

@@ -158,9 +158,7 @@ class ClauseBuilder:
         if subject is None:
             kinds = ("person",) if constraints.personal or draw.bernoulli(0.45) else KINDS
             subject = self.participants.subject((kinds[draw.sample_below(len(kinds))],), constraints, negated)
-        tenses = constraints.tenses
-        if tenses == "any":
-            tenses = "copula"
+        tenses = "copula" if constraints.tenses == "any" else constraints.tenses
         verb = COPULAS["sein"]
         if draw.bernoulli(0.07):
             verb = COPULAS["werden" if draw.bernoulli(0.7) else "bleiben"]

@@ -252,13 +252,14 @@ class Participants(NounPhrases):
         elif constraints.relative and draw.bernoulli(constraints.relative):
             self.relative(phrase)
 
-    def indefinite(self, plural: bool) -> str:
-        """Return an indefinite determiner: `ein`, or in the plural none, a number, `viele` or `einige`."""
-        if not plural:
-            return "ein"
-        if self.draw.bernoulli(0.3):
-            return "viele" if self.draw.bernoulli(0.6) else "einige"
-        return ("none", "number")[self.draw.sample_below(2)]
+    def indefinite(self, kinds: Sequence[str], plural: bool, adjective: float) -> NounPhrase:
+        """Return an object with `ein`, or in the plural with no determiner, a number, `viele` or `einige`."""
+        choice = "ein"
+        if plural and self.draw.bernoulli(0.3):
+            choice = "viele" if self.draw.bernoulli(0.6) else "einige"
+        elif plural:
+            choice = ("none", "number")[self.draw.sample_below(2)]
+        return self.common(kinds, ACC, choice=choice, plural=plural, adjective=adjective)
 
 
 KINDS = tuple("text building thing clothes event vehicle abstract place animal food nature".split())

@@ -51,10 +51,7 @@ class Patterns(MainClauses):
         kinds = ("thing", "furniture", "nature", "text", "building", "animal", "vehicle")
         past = draw.bernoulli(0.3)
 
-        def make() -> NounPhrase:
-            choice = build.participants.indefinite(plural)
-            return build.phrases.common(kinds, ACC, choice=choice, plural=plural, adjective=0.4)
-
+        make = partial(build.participants.indefinite, kinds, plural, 0.4)
         listed = draw.bernoulli(0.12)
         there = build.phrases.listing(make, 2 + draw.bernoulli(0.4)) if listed else make()
         place = build.phrases.place()
@@ -76,12 +73,7 @@ class Patterns(MainClauses):
         plural = draw.bernoulli(0.5)
         same = draw.bernoulli(0.4)
 
-        def make() -> NounPhrase:
-            choice = build.participants.indefinite(plural)
-            return build.phrases.common(
-                kinds, ACC, choice=choice, plural=plural, adjective=0.75 if same else 0.15
-            )
-
+        make = partial(build.participants.indefinite, kinds, plural, 0.75 if same else 0.15)
         things = build.phrases.listing(
             make, 3 + draw.sample_below(3) + draw.sample_below(3) * draw.sample_below(2), repeat_und
         )

@@ -84,7 +84,7 @@ class ModelServer:
         name: Name of the model in requests.
         translator: The model with its default search settings.
         config: The limits.
-        directory: Its model directory, which contains examples. None without one.
+        directory: Its model directory, which contains examples.
 
     Attributes:
         text: Tokenizers and vocabularies of both sides.
@@ -92,13 +92,7 @@ class ModelServer:
         language: The source language as a code of two or three letters; None if unknown.
     """
 
-    def __init__(
-        self,
-        name: str,
-        translator: BaseTranslator,
-        config: ServeConfig,
-        directory: Path | None = None,
-    ) -> None:
+    def __init__(self, name: str, translator: BaseTranslator, config: ServeConfig, directory: Path) -> None:
         """Store the model; no computation takes place."""
         longest = min(translator.search.max_source_length, 4 * config.max_words)
         limits = {"batch_size": config.batch_size, "max_source_length": longest}
@@ -199,7 +193,7 @@ def to_plain_text(line: str, text_format: TextFormat) -> str:
     return moses.detokenize(words, text_format.language or "en", unescape=text_format.escaped)
 
 
-def example_sentences(text: TextProcessor, directory: Path | None) -> list[str]:
+def example_sentences(text: TextProcessor, directory: Path) -> list[str]:
     """Return source sentences that a model can translate, empty if none are known.
 
     They are sentences of the validation text that the model directory contains. A sentence with an unknown
@@ -207,12 +201,12 @@ def example_sentences(text: TextProcessor, directory: Path | None) -> list[str]:
 
     Args:
         text: Text processing of the model.
-        directory: The model directory. None if the model was not loaded from one.
+        directory: The model directory.
 
     Raises:
         DataError: if the description of the training text in the directory is damaged.
     """
-    stored = None if directory is None else read_training_text(directory)
+    stored = read_training_text(directory)
     known = select_examples(text, () if stored is None else stored.examples)
     return [to_plain_text(line, text.source.text_format) for line in known]
 
