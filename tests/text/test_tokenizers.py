@@ -1,4 +1,4 @@
-"""Tests of the tokenizers: round trips, word ids, saving, and agreement with reference implementations."""
+"""Tests of the tokenizers: round trips, word ids, saving, marks, and agreement with references."""
 
 import contextlib
 import io
@@ -217,3 +217,47 @@ def test_source_prefix_is_one_token_with_every_tokenizer(tokenizer):
 def test_step_actions_belong_to_the_current_word():
     side = learned(ActionsConfig())
     assert side.word_ids(side.encode("a→b→→ c→")) == [0, 0, 0, 0, 0, 1, 1, 1]
+
+
+MARKS = (
+    "@@ ## \u2581 @-@ &apos; </w> <unk> </s> <s> <pad> <sink> [UNK] <0x41> AT&amp;T a@@ ##a \u2581a DOTMULTI"
+).split(" ")
+MARKED = {kind: config for kind, config in CONFIGS.items() if kind not in ("inflection", "actions")} | {
+    "bpe-characters": BytePairConfig(num_merges=0, tokenized=True),
+    "sentencepiece-characters": SentencePieceConfig(vocab_size=80, byte_fallback=False),
+}
+# The training text contains the marks, or only ordinary words, the parts of the marks among them.
+TEXTS = {
+    "with marks": [f"low{mark} {mark}low {mark} lower low" for mark in MARKS] * 3,
+    "without marks": ["low lower a # ## @ @@ < > / & ; u n k s ##a ["] * 3,
+    "words": ["low lower lowest new newer newest"] * 3,
+}
+
+
+@cache
+def create_side(kind, name) -> TextSide:
+    tokenizer = learned(MARKED[kind], TEXTS[name])
+    tokens = Counter(token for line in TEXTS[name] for token in tokenizer.encode(line))
+    return TextSide(tokenizer, Vocabulary.build(tokens, required_tokens=tokenizer.required_tokens))
+
+
+@pytest.mark.parametrize("kind", MARKED)
+@pytest.mark.parametrize("name", TEXTS)
+def test_marks_in_the_text_are_text_or_unknown(kind, name):
+    side = create_side(kind, name)
+    for mark in MARKS:
+        for template in ("low {} low", "low{} low", "low {}low", "{0}{0} {0}a", "a{0}a {0}"):
+            line = template.format(mark)
+            text, decoded = side.tokenizer.decode(side.tokenizer.encode(line)), side.decode(side.encode(line))
+            assert text in (line, line.replace("\u2581", "<unk>"))
+            assert decoded == line or "<unk>" in decoded
+
+
+@given(words=st.lists(st.text("a@#\u2581<>", min_size=1, max_size=5), min_size=1, max_size=4))
+@pytest.mark.parametrize("kind", ["bpe-words", "bpe-characters", "words", "characters"])
+def test_decoding_restores_words_of_marks(kind, words):
+    tokenizer = create_side(kind, "words").tokenizer
+    line = " ".join(words)
+    tokens = tokenizer.encode(line)
+    assert tokenizer.decode(tokens) == line
+    assert tokenizer.word_ids(tokens)[-1] == len(words) - 1
