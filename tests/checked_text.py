@@ -7,8 +7,6 @@ from regard.extensions.check.result import CoverageCheck
 from regard.extensions.check.sentences import CheckedSentence
 from regard.text.words import split_line
 
-__all__ = ["TEXTS", "made_check"]
-
 TEXTS = [
     ("ein roter Hund läuft .", "a dog runs ."),
     ("</script><script>alert(1)</script>", "<img src=x onerror=alert(2)>"),

@@ -15,8 +15,6 @@ from regard.reporting.systems import SentenceResult, SystemResults
 from regard.reporting.word_maps import word_map
 from regard.text.links import parse_gold_links
 
-__all__ = ["PAIRS", "make_page", "make_report", "make_system"]
-
 PAIRS = [
     ("ein roter Hund läuft .", "a red dog runs ."),
     ("</script><script>alert(1)</script> <!-- &amp; \"x\" 'y'", "<img src=x onerror=alert(2)> & <b> ]]>"),

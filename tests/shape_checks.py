@@ -21,8 +21,6 @@ import jaxtyping
 import numpy as np
 import torch
 
-__all__ = ["install"]
-
 MAX_CHARACTERS = 24
 """Maximum length of the strings that are distinguished, because they may be values of a `Literal`."""
 MAX_ITEMS = 8

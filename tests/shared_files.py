@@ -7,8 +7,6 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-__all__ = ["shared_directory"]
-
 
 def shared_directory(factory: pytest.TempPathFactory, name: str, build: Callable[[Path], object]) -> Path:
     """Return a directory that `build` makes, which gets a path that does not exist."""

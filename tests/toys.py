@@ -7,8 +7,6 @@ from torch import nn
 
 from regard.attention.base import Attention, AttentionStep, Memory, State
 
-__all__ = ["TwoContexts", "TwoReading"]
-
 
 @dataclass(frozen=True)
 class TwoReading(AttentionStep):

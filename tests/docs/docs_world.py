@@ -14,8 +14,6 @@ from quick_coverage import train_quickly
 from regard.cli.main import app
 from regard.extensions.phrasebook.corpus import write_splits
 
-__all__ = ["build_world"]
-
 SOFT = """
 [data]
 train = [{ source = "train.de", target = "train.en" }]

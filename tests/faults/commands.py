@@ -3,8 +3,6 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-__all__ = ["BASE", "COMMANDS", "Command", "write_inputs"]
-
 
 @dataclass(frozen=True)
 class Command:

@@ -30,8 +30,6 @@ from .fuzzer_inputs import MAKES, TARGETS, Target, mutated, write_more
 from .fuzzer_structure import forge
 from .injector import Attack
 
-__all__ = ["attack", "base", "limited", "run"]
-
 SECONDS = 60
 
 

@@ -22,8 +22,6 @@ from regard.text.reading import compute_checksums
 
 from .fuzzer_inputs import mutated
 
-__all__ = ["forge"]
-
 _DTYPES = (
     "float8_e4m3fn",
     "bfloat16",

@@ -23,8 +23,6 @@ from typing import Any
 
 from .commands import BASE, COMMANDS, Command, write_inputs
 
-__all__ = ["Attack", "compiler", "run", "workbench"]
-
 REPOSITORY = Path(__file__).parents[2]
 MODES = ("kill", "full", "read-only")
 UNCOMPARED = ("record.jsonl", "state.", ".lock")
