@@ -193,6 +193,5 @@ def split_evenly(costs: np.ndarray, num_ranges: int = NUM_RANGES) -> list[tuple[
     ends = np.cumsum(costs, dtype=np.float64)
     num_ranges = min(num_ranges, int(ends[-1] // _MIN_COST) + 1)
     wanted = np.arange(1, num_ranges) * (ends[-1] / num_ranges)
-    # `unique` removes empty ranges.
-    edges = np.unique(np.concatenate([[0], np.searchsorted(ends, wanted), [len(costs)]]))
-    return [(int(first), int(last)) for first, last in pairwise(edges)]
+    # Equal edges are those of empty ranges.
+    return list(pairwise(sorted({0, *np.searchsorted(ends, wanted).tolist(), len(costs)})))

@@ -98,8 +98,9 @@ class TextWords:
         """Number of words of each translation that occur in it before."""
         lengths, size = np.diff(self.offsets[1]), max(len(self.forms), 1)
         # A number for each word that it shares with the same form in the same pair only.
-        keys = np.repeat(np.arange(len(lengths)) * size, lengths) + self.numbers[1]
-        return lengths - np.bincount(np.unique(keys) // size, minlength=len(lengths))
+        keys = np.sort(np.repeat(np.arange(len(lengths)) * size, lengths) + self.numbers[1])
+        distinct = keys[np.flatnonzero(np.diff(keys, prepend=-1))]
+        return lengths - np.bincount(distinct // size, minlength=len(lengths))
 
     def corpus(self, words: tuple[WordList, WordList]) -> Corpus:
         """Return the corpus in which words have the numbers of an aligner."""
