@@ -254,43 +254,22 @@ class Incomplete:
     def __init__(self, config: int) -> None: ...
 
 
+attention = regard.register_attention
+
+
 @pytest.mark.parametrize(
     ("register", "name", "config", "part", "message"),
     [
-        (regard.register_attention, "bare", Incomplete, Incomplete, r"decorate it with @regard\.configclass"),
-        (regard.register_attention, "bare", None, Incomplete, "not a configuration class"),
-        (regard.register_attention, "bare", None, object, "`config` of __init__ has no annotation"),
-        (regard.register_attention, "unnamed", UnnamedConfig, Incomplete, "needs the field `kind: Literal"),
-        (
-            regard.register_attention,
-            "soft",
-            SoftAttentionConfig,
-            Incomplete,
-            "'soft' is already registered by",
-        ),
-        (
-            regard.register_attention,
-            "incomplete",
-            IncompleteConfig,
-            ScoredAttention,
-            "not define `normalize`",
-        ),
+        (attention, "bare", Incomplete, Incomplete, r"decorate it with @regard\.configclass"),
+        (attention, "bare", None, Incomplete, "not a configuration class"),
+        (attention, "bare", None, object, "`config` of __init__ has no annotation"),
+        (attention, "unnamed", UnnamedConfig, Incomplete, "needs the field `kind: Literal"),
+        (attention, "soft", SoftAttentionConfig, Incomplete, "'soft' is already registered by"),
+        (attention, "incomplete", IncompleteConfig, ScoredAttention, "not define `normalize`"),
+        (attention, "incomplete", IncompleteConfig, LossTerm, r"is not a subclass of .*Attention"),
         (regard.register_loss, "incomplete", IncompleteConfig, LossTerm, "does not define `add`"),
         (regard.register_tokenizer, "incomplete", IncompleteConfig, Tokenizer, "`decode` and `pretokenize`"),
-        (
-            regard.register_attention,
-            "incomplete",
-            IncompleteConfig,
-            LossTerm,
-            r"is not a subclass of .*Attention",
-        ),
-        (
-            regard.register_model,
-            "incomplete",
-            IncompleteConfig,
-            torch.nn.Linear,
-            "is not a subclass of regard",
-        ),
+        (regard.register_model, "incomplete", IncompleteConfig, torch.nn.Linear, "not a subclass of regard"),
     ],
 )
 def test_a_part_that_breaks_its_contract_is_refused(register, name, config, part, message) -> None:
