@@ -84,4 +84,4 @@ def test_perplexity_of_every_kind_of_result_is_infinite_beyond_the_range_of_a_fl
     assert ScoreTotals(num_sentences=1, num_tokens=2, log_probability=-2 * loss).perplexity == math.inf
     assert IterationStats("hmm", 1, 1, -2 * loss, 2, {}).perplexity == math.inf
     assert perplexity_of(-2 * loss, 2) is None
-    assert METRIC_FUNCTIONS["perplexity"].aggregate()(np.array([[2 * loss, 2]])).tolist() == [math.inf]
+    assert METRIC_FUNCTIONS["perplexity"].aggregate(np.array([[2 * loss, 2]])).tolist() == [math.inf]

@@ -188,7 +188,7 @@ def _cell(
     published: float | None,
     resamples: int,
 ) -> MetricResult:
-    aggregate = METRIC_FUNCTIONS[metric.name].aggregate()
+    aggregate = METRIC_FUNCTIONS[metric.name].aggregate
     rows = np.stack(list(counts.values()))
     estimate = bootstrap(rows, aggregate, resamples)
     # Corpus scores are functions of summed counts, not means of the scores of sentences.

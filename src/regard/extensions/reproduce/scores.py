@@ -110,10 +110,14 @@ def _perplexity(system: ScoredSystem) -> SentenceCounts:
         (0.0, 0) if line.error else (-line.log_probability, len(line.tokens) + 1)
         for line in NeuralTranslator(system.model.model, system.model.text, system.search).score(pairs)
     ]
-    return SentenceCounts("PPL", "", np.array(counts), _perplexity_from_counts)
+    return SentenceCounts("PPL", "", np.array(counts), _perplexity_score)
 
 
-def _alignment(system: ScoredSystem, name: str, score: Aggregate) -> SentenceCounts:
+def _transduction(metric: str, system: ScoredSystem) -> SentenceCounts:
+    return count_transduction(metric, system.outputs(), [system.references])
+
+
+def _alignment(name: str, score: Aggregate, system: ScoredSystem) -> SentenceCounts:
     """Return AER statistics of links to the source word with the highest attention."""
     assert system.text.gold_path is not None
     gold = list(read_gold_links(system.text.gold_path))
@@ -131,61 +135,54 @@ def _alignment(system: ScoredSystem, name: str, score: Aggregate) -> SentenceCou
     return SentenceCounts(name, "", count_links(links, gold), score)
 
 
-def _aer_percent(summed: np.ndarray, complement: bool = False) -> np.ndarray:
-    percent = 100 * aer_from_counts(summed)
-    return 100 - percent if complement else percent
-
-
-def _perplexity_from_counts(summed: np.ndarray) -> np.ndarray:
+def _perplexity_score(summed: np.ndarray) -> np.ndarray:
     # The likelihoods are summed before the division: perplexity is per token, not a mean of sentences.
     with np.errstate(over="ignore"):  # infinite, as in `regard.config.results.perplexity`
         return np.exp(summed[:, 0] / np.maximum(summed[:, 1], 1))
 
 
+def _aer_percent(summed: np.ndarray) -> np.ndarray:
+    return 100 * aer_from_counts(summed)
+
+
+def _one_minus_aer_percent(summed: np.ndarray) -> np.ndarray:
+    return 100 - _aer_percent(summed)
+
+
+def _bleu_score(summed: np.ndarray) -> np.ndarray:
+    # Counts of n-grams determine BLEU, whichever tokenizer they come from.
+    return make_aggregate("bleu")(summed)
+
+
 @dataclass(frozen=True)
 class MetricFunctions:
-    """A metric.
-
-    Attributes:
-        count: A function that returns the statistics of each sentence of a system.
-        aggregate: A function that returns the aggregate, which computes scores from summed statistics.
-    """
+    """The function that counts the statistics of each sentence, and that from summed statistics to scores."""
 
     count: Callable[[ScoredSystem], SentenceCounts]
-    aggregate: Callable[[], Aggregate]
+    aggregate: Aggregate
 
-
-_bleu_aggregate = partial(make_aggregate, "bleu", tokenize="none", lowercase=True)
-_one_minus_aer_percent = partial(_aer_percent, complement=True)
 
 METRIC_FUNCTIONS = {
-    "bleu": MetricFunctions(_bleu, _bleu_aggregate),
-    "bleu-4": MetricFunctions(partial(_bleu, beam=4), _bleu_aggregate),
-    "bleu-10": MetricFunctions(partial(_bleu, beam=10), _bleu_aggregate),
-    "sacrebleu": MetricFunctions(_sacrebleu, lambda: make_aggregate("bleu")),
+    "bleu": MetricFunctions(_bleu, _bleu_score),
+    "bleu-4": MetricFunctions(partial(_bleu, beam=4), _bleu_score),
+    "bleu-10": MetricFunctions(partial(_bleu, beam=10), _bleu_score),
+    "sacrebleu": MetricFunctions(_sacrebleu, _bleu_score),
     **{
-        f"sacrebleu:{label}": MetricFunctions(
-            partial(_sacrebleu, place=place), lambda: make_aggregate("bleu")
-        )
+        f"sacrebleu:{label}": MetricFunctions(partial(_sacrebleu, place=place), _bleu_score)
         for place, label in enumerate(LENGTH_BINS)
     },
     "meteor": MetricFunctions(
-        lambda system: count_meteor(system.outputs(), [system.references]), lambda: meteor_from_counts
+        lambda system: count_meteor(system.outputs(), [system.references]), meteor_from_counts
     ),
-    "rep": MetricFunctions(_rep, lambda: ratio(100.0)),
-    "drop": MetricFunctions(_drop, lambda: ratio(100.0)),
-    "accuracy": MetricFunctions(
-        lambda system: count_transduction("accuracy", system.outputs(), [system.references]),
-        lambda: ratio(100.0),
-    ),
-    "edits": MetricFunctions(
-        lambda system: count_transduction("edits", system.outputs(), [system.references]), ratio
-    ),
-    "aer": MetricFunctions(partial(_alignment, name="AER", score=_aer_percent), lambda: _aer_percent),
+    "rep": MetricFunctions(_rep, ratio(100.0)),
+    "drop": MetricFunctions(_drop, ratio(100.0)),
+    "accuracy": MetricFunctions(partial(_transduction, "accuracy"), ratio(100.0)),
+    "edits": MetricFunctions(partial(_transduction, "edits"), ratio()),
+    "aer": MetricFunctions(partial(_alignment, "AER", _aer_percent), _aer_percent),
     "one-minus-aer": MetricFunctions(
-        partial(_alignment, name="1 - AER", score=_one_minus_aer_percent), lambda: _one_minus_aer_percent
+        partial(_alignment, "1 - AER", _one_minus_aer_percent), _one_minus_aer_percent
     ),
-    "perplexity": MetricFunctions(_perplexity, lambda: _perplexity_from_counts),
+    "perplexity": MetricFunctions(_perplexity, _perplexity_score),
 }
 
 
