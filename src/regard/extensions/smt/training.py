@@ -65,6 +65,8 @@ class PhraseSystem(TrainableSystem):
     ) -> "TrainingResult":
         """Train the system; see `TrainableSystem.train_run`.
 
+        The same text, options and seed give the same system with any number of threads.
+
         Raises:
             DataError: if a pair has an empty side, no words can be aligned, or no sentence is long enough for
                 the order of the language model.
@@ -85,7 +87,12 @@ class PhraseSystem(TrainableSystem):
             load_phrases(model_dir, config, prepared.text)  # fails if a file is damaged
             bleu, reason, seconds = description.bleu, "an earlier run had finished", 0.0
         else:
-            bleu = _train(config, prepared, model_dir, file_checksums, seed, num_threads)
+            num_threads = num_threads or num_available_cpus()
+            decoder = _estimate_tables(config, prepared, seed, num_threads)
+            rounds = tune_weights(decoder, _validation_text(prepared), config.tuning, seed, num_threads)
+            best = max(rounds, key=lambda tuning_round: tuning_round.bleu)
+            tuned, bleu = replace(decoder, weights=best.weights), best.bleu
+            save_phrases(model_dir, tuned, bleu, prepared.fingerprint, file_checksums)
             reason, seconds = "tuning", time.monotonic() - begun
         return TrainingResult(
             reason, None, TrainingProgress(seconds=seconds, best_score=bleu), "bleu", model_dir
@@ -108,27 +115,6 @@ class PhraseSystem(TrainableSystem):
         decoder = load_phrases(model_dir, run.model, text)
         search = replace(run.generation, beam_size=run.model.stack_size, num_return=1)
         return PhraseTranslator(decoder, text, search, num_threads, str(model_dir))
-
-
-def _train(
-    config: PhraseConfig,
-    prepared: PreparedData,
-    output_dir: Path,
-    file_checksums: Mapping[str, str],
-    seed: int,
-    num_threads: int,
-) -> float:
-    """Train and tune a system, and return the BLEU of the validation text.
-
-    The same text, options and seed give the same system with any number of threads.
-    """
-    num_threads = num_threads or num_available_cpus()
-    decoder = _estimate_tables(config, prepared, seed, num_threads)
-    rounds = tune_weights(decoder, _validation_text(prepared), config.tuning, seed, num_threads)
-    best = max(rounds, key=lambda tuning_round: tuning_round.bleu)
-    tuned = replace(decoder, weights=best.weights)
-    save_phrases(output_dir, tuned, best.bleu, prepared.fingerprint, file_checksums)
-    return best.bleu
 
 
 def _estimate_tables(config: PhraseConfig, prepared: PreparedData, seed: int, threads: int) -> PhraseDecoder:
