@@ -280,13 +280,12 @@ class ErrorModel:
         )
 
     def _unrelated_table(self, evidence: Evidence, logits: Mapping[CoverageError, np.ndarray]) -> np.ndarray:
-        """Return the features of both sides, and the similarity of the sentences by an encoder."""
-        table = evidence.table
-        excess = self.length.excess(table.words.lengths)
-        columns = [sentence_features(_side(evidence, error), logits[error], excess) for error in TAGGED]
-        if table.similarity is not None:
-            columns.append(table.similarity[:, None])
-        return np.concatenate(columns, axis=1)
+        """Return the features of both sides, or the similarity by an encoder, which suffices for any text."""
+        if evidence.table.similarity is not None:
+            return evidence.table.similarity[:, None]
+        excess = self.length.excess(evidence.table.words.lengths)
+        sides = [sentence_features(_side(evidence, error), logits[error], excess) for error in TAGGED]
+        return np.concatenate(sides, axis=1)
 
     def scores(self, pairs: Sequence[WordPair], num_threads: int = 0) -> list[PairScores]:
         """Return the probabilities of each error, of words and of sentences.

@@ -213,7 +213,7 @@ def _group(arrays: Mapping[str, np.ndarray], group: str) -> dict[str, np.ndarray
 
 def _array_forms(aligners: Mapping[str, TextLinker]) -> dict[str, ArrayForm]:
     """Return the forms of the arrays in the file."""
-    columns, has_encoder = len(STATISTICS), "encoder" in aligners
+    columns = len(STATISTICS)
     forms: dict[str, ArrayForm] = {
         "length/values": ("float64", -MAX_COUNT, MAX_COUNT, 3),
         # Occurrences and losses; the former are at least 2.
@@ -222,9 +222,9 @@ def _array_forms(aligners: Mapping[str, TextLinker]) -> dict[str, ArrayForm]:
     for side, words in zip(_SIDES, next(iter(aligners.values())).vocabularies, strict=True):
         forms[f"critical/{side}"] = ("float64", 0, MAX_COUNT, len(words), 3)
     for name, size in _REGRESSIONS.items():
-        # The bias, and the similarity of the sentences by an encoder.
-        size += 1 + (has_encoder and name == "unrelated")
-        forms[f"regressions/{name}"] = ("float64", -MAX_COUNT, MAX_COUNT, size)
+        # The only feature of an encoder is the similarity of the sentences.
+        size = 1 if name == "unrelated" and "encoder" in aligners else size
+        forms[f"regressions/{name}"] = ("float64", -MAX_COUNT, MAX_COUNT, size + 1)
     for name, aligner in aligners.items():
         sizes = [len(words) for words in aligner.vocabularies]
         forms[f"{name}.links/keys"] = ("int64", 0, max(sizes[0] * sizes[1] - 1, 0), None)
