@@ -1,6 +1,6 @@
 """Coverage errors in translations that people judged: how well the checker ranks the sentences.
 
-    python benchmarks/judged.py DATA [--half dev|test] [--checker DIR]
+    python benchmarks/judged.py DATA [--half dev|test] [--checker DIR] [--encoder DIR]
 
 DATA contains `judged`, `hansards`, `europarl20k` and `multi30k`. Web text (English to French) is checked
 after training on 30,000 pairs of `hansards`; post-edits, talks and news (English to German) after training on
@@ -14,6 +14,9 @@ is for the choice made.
   addition a deleted one with no inserted word next to it.
 - talks, news: a translation has an error if a rater marked `Accuracy/Omission` or `Accuracy/Addition`.
 
+With an encoder, web text is checked by the detector `rules`, and also by the checker of English and German,
+which is trained on 1,000 of the pairs.
+
 The probabilities are compared with the plain ratio of the lengths in characters to their median ratio.
 """
 
@@ -23,14 +26,16 @@ import gzip
 import hashlib
 import sys
 from collections.abc import Iterator, Sequence
+from copy import copy
 from difflib import SequenceMatcher
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from coverage_quality import auroc, average_precision, mixed_text, read_lines
 
-from regard.extensions.check.base import SentenceError, build_detector, split_pairs
+from regard.config.extensions import require_hook
+from regard.extensions.check.base import Detector, SentenceError, WordPair, build_detector, split_pairs
 from regard.extensions.check.model import ErrorModel
 from regard.extensions.check.model_files import load_coverage_model, save_coverage_model
 
@@ -107,10 +112,11 @@ def read_mqm(data: Path, name: str, half: str) -> list[Judged]:
     return list(texts.values())
 
 
-def report(name: str, texts: Sequence[Judged], model: ErrorModel) -> None:
+def report(name: str, texts: Sequence[Judged], detector: Detector) -> None:
     """Print the figures of each error in a text."""
     pairs = split_pairs([text.source for text in texts], [text.translation for text in texts])
-    scores = build_detector("combined", model).detect(pairs)
+    # A copy, because a detector may take the usual lengths from the first text.
+    scores = copy(detector).detect(pairs)
     length = np.log([(len(text.translation) + 1) / (len(text.source) + 1) for text in texts])
     length -= np.median(length)
     signs: dict[SentenceError, np.ndarray] = {
@@ -120,7 +126,7 @@ def report(name: str, texts: Sequence[Judged], model: ErrorModel) -> None:
     }
     for error, sign in signs.items():
         labels = np.array([error in text.errors for text in texts])
-        if labels.any():
+        if labels.any() and error in scores[0].sentence:
             print(f"{name}: {error} in {labels.sum()} of {len(labels)}")
             found = np.array([score.sentence[error] for score in scores])
             for what, values in (("checker", found), ("length", sign)):
@@ -129,14 +135,26 @@ def report(name: str, texts: Sequence[Judged], model: ErrorModel) -> None:
                 print(f"  {what:8}", *(f"{100 * figure:6.1f}" for figure in figures), flush=True)
 
 
-def checker(directory: Path | None, name: str, texts: Sequence[Sequence[str]]) -> ErrorModel:
+def checker(directory: Path | None, name: str, pairs: Sequence[WordPair], encoder: Any = None) -> Detector:
     """Return the checker of a language pair: a saved one, or one trained on a text."""
     if directory is not None and (directory / name).exists():
-        return load_coverage_model(directory / name)
-    model = ErrorModel.train(split_pairs(*texts))
+        return build_detector("combined", load_coverage_model(directory / name, encoder))
+    model = ErrorModel.train(pairs, encoder=encoder)
     if directory is not None:
         save_coverage_model(model, directory / name)
-    return model
+    return build_detector("combined", model)
+
+
+def read_checkers(data: Path, directory: Path | None, encoder: Any) -> tuple[Detector, Detector]:
+    """Return the checkers of English with French and with German."""
+    german = mixed_text(data, ("en", "de"))
+    if encoder:
+        rules = build_detector("rules")
+        rules.encoder = encoder
+        return rules, checker(directory, "encoder", german[:: len(german) // 1_000][:1_000], encoder)
+    folder = data / "hansards"
+    sides = [read_lines(folder / f"train-150k.{language}.gz")[:30_000] for language in ("en", "fr")]
+    return checker(directory, "en-fr", split_pairs(*sides)), checker(directory, "en-de", german)
 
 
 def main() -> None:
@@ -145,16 +163,15 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("--half", choices=("dev", "test"), default="dev")
     parser.add_argument("--checker", type=Path, help="where the checkers are kept for the next run")
+    parser.add_argument("--encoder", type=Path, help="directory of a multilingual encoder")
     options = parser.parse_args()
     data, half = options.data, options.half
-    folder = data / "hansards"
-    sides = [read_lines(folder / f"train-150k.{language}.gz")[:30_000] for language in ("en", "fr")]
-    french = checker(options.checker, "en-fr", sides)
+    encoder = require_hook("text_encoder", "hf")(options.encoder) if options.encoder else None
+    french, german = read_checkers(data, options.checker, encoder)
     for name, texts in read_web(data, half).items():
         report(name, texts, french)
-    pairs = mixed_text(data, ("en", "de"))
-    sides = [[" ".join(pair.source) for pair in pairs], [" ".join(pair.target) for pair in pairs]]
-    german = checker(options.checker, "en-de", sides)
+        if encoder:
+            report(f"{name}, checker of English and German", texts, german)
     report("post-edits", read_post_edits(data, half), german)
     report("talks", read_mqm(data, "talks", half), german)
     report("news", read_mqm(data, "news2023", half), german)
