@@ -140,6 +140,17 @@ def test_sentences_without_words_have_no_error(tagger) -> None:
     assert words.shape == sentences.shape == (0,)
 
 
+def test_a_long_sentence_does_not_pad_the_others(tagger, monkeypatch) -> None:
+    shapes = []
+    forward = Network.forward
+    monkeypatch.setattr(
+        Network, "forward", lambda self, *args: shapes.append(args[1].shape) or forward(self, *args)
+    )
+    features = np.random.default_rng(5).normal(size=(1_200, 3))
+    tagger.logits(features, np.concatenate([np.arange(0, 210, 10), [1_200]]))
+    assert sum(rows * columns for rows, columns in shapes) <= 2 * len(features)
+
+
 def test_training_is_reproducible() -> None:
     first, second = (fit_tagger(*runs(1, 2_000), seed=1).parameters for _ in range(2))
     for name, array in first.items():

@@ -248,7 +248,12 @@ def _batches(offsets: np.ndarray, generator: np.random.Generator | None = None) 
     if generator is not None:
         generator.shuffle(starts)
     for start in starts.tolist():
-        yield order[start : start + _BATCH_SIZE]
+        rows = order[start : start + _BATCH_SIZE]
+        if generator is not None:
+            yield rows
+        else:
+            # So that padding at most doubles a batch: a sentence of a text may be very long.
+            yield from np.split(rows, np.flatnonzero(np.diff(np.ceil(np.log2(lengths[rows])))) + 1)
 
 
 def _sentence_cells(offsets: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
