@@ -63,6 +63,12 @@ def test_without_a_model_an_encoder_finds_unrelated_translations() -> None:
     pairs = damaged(parallel("ab", 40, 3))
     unrelated = [score.sentence["unrelated"] for score in detector.detect(pairs)]
     assert unrelated[1] > 0.5 > max(unrelated[2:])
+    # A pair with an empty side is not unrelated, and does not change what is usual.
+    empty = [WordPair((), ()), WordPair(pairs[0].source, ()), WordPair((), pairs[0].target)]
+    detector = build_detector("rules", num_threads=1)
+    detector.encoder = Lexicon()
+    with_empty = [score.sentence["unrelated"] for score in detector.detect(empty * 40 + pairs)]
+    assert with_empty == [0.0] * 120 + unrelated
     # The usual similarities are those of the first block of a text.
     assert "unrelated" in detector.detect(pairs[:3])[0].sentence
     few = build_detector("rules", num_threads=1)

@@ -151,11 +151,16 @@ class RuleDetector(Detector):
             )
             for length, repetition, numbers in zip(lengths, repetitions, mismatches, strict=True)
         ]
-        if self.encoder is None or (self._usual is None and len(pairs) < _MIN_PAIRS):
+        # An empty side has no embedding.
+        filled = np.flatnonzero([bool(pair.source and pair.target) for pair in pairs])
+        if self.encoder is None or (self._usual is None and len(filled) < _MIN_PAIRS):
             return scores
+        probabilities = np.zeros(len(pairs))
+        if len(filled):
+            probabilities[filled] = self._unrelated([pairs[row] for row in filled.tolist()])
         return [
             replace(score, sentence={**score.sentence, "unrelated": probability})
-            for score, probability in zip(scores, self._unrelated(pairs).tolist(), strict=True)
+            for score, probability in zip(scores, probabilities.tolist(), strict=True)
         ]
 
     def _unrelated(self, pairs: Sequence[WordPair]) -> Float[np.ndarray, "P"]:
@@ -172,7 +177,8 @@ class RuleDetector(Detector):
             # Medians and quartiles hardly depend on the errors among the pairs.
             related, unrelated = float(np.median(cosines)), float(np.median(others))
             quartiles = np.subtract(*np.quantile([cosines, others], (0.75, 0.25), axis=1)) / _QUARTILES
-            slope = (related - unrelated) / max(float((quartiles**2).mean()), 1e-6)
+            # In a text that is shifted by a line, the next translation is the right one.
+            slope = max(related - unrelated, 0.0) / max(float((quartiles**2).mean()), 1e-6)
             self._usual = means, slope, (related + unrelated) / 2
         _, slope, center = self._usual
         return 1 / (1 + np.exp(-np.clip(slope * (center - cosines) + _UNRELATED_PRIOR, -30, 30)))

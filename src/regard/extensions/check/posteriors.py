@@ -121,7 +121,7 @@ class TextPosteriors:
         cells: Start of the cells of each pair, and the end of the last one. The source word varies slowest.
         forward: p(t -> s) of each cell: the target word is linked to the source word.
         backward: p(s -> t) of each cell: the source word is linked to the target word.
-        similarity: Cosine of the embeddings of both sides of each pair, by an encoder.
+        similarity: Cosine of the embeddings of both sides of each pair, by an encoder; 1 if one is empty.
         word_similarity: For each side, the largest cosine of each word with a word of the other side.
     """
 
@@ -217,11 +217,11 @@ class EncoderAligner:
         cells, (source_offsets, target_offsets) = corpus.layout().cells, words.offsets
         forward, backward = np.zeros((2, cells[-1]), np.float32)
         largest = np.zeros(source_offsets[-1], np.float32), np.zeros(target_offsets[-1], np.float32)
-        similarity = np.zeros(len(words.pairs), np.float32)
+        similarity = np.ones(len(words.pairs), np.float32)
         for row, pair in enumerate(words.pairs):
             (source, source_words), (target, target_words) = place[pair.source], place[pair.target]
-            similarity[row] = texts[source] @ texts[target]
             if pair.source and pair.target:
+                similarity[row] = texts[source] @ texts[target]
                 cosines = vectors[source_words] @ vectors[target_words].T
                 inside = slice(cells[row], cells[row + 1])
                 for axis, probability in enumerate((forward, backward)):
