@@ -235,7 +235,7 @@ def test_the_next_check_with_the_same_training_files_loads_the_checker(model, tm
     trained, messages = [], []
     monkeypatch.setattr(regard.CoverageModel, "train", lambda *texts, **_: trained.append(texts) or model)
 
-    def check(text: str, cache: Path) -> regard.CoverageCheck:
+    def check(text: str, cache: Path | str) -> regard.CoverageCheck:
         monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
         (tmp_path / "text").write_text(text)
         training = tmp_path / "text", tmp_path / "text"
@@ -247,3 +247,10 @@ def test_the_next_check_with_the_same_training_files_loads_the_checker(model, tm
     check("b\n", tmp_path / "cache")
     check("b\n", Path(os.devnull))
     assert len(trained) == 3 and ", but not saved: " in messages[-1]
+
+    def no_home() -> Path:
+        raise RuntimeError
+
+    monkeypatch.setattr(Path, "home", no_home)
+    check("b\n", "")
+    assert len(trained) == 4 and messages[-1].endswith(" s")

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -32,6 +32,7 @@ from regard.extensions.check.detectors import apply_note, find_note
 from regard.extensions.check.result import CoverageCheck
 from regard.extensions.check.sentences import CheckedSentence
 from regard.text.formats.base import FileOptions, Segment
+from regard.version import __version__
 
 if TYPE_CHECKING:
     from regard.analysis.inputs import Progress
@@ -290,8 +291,10 @@ def _train(
     if is_cached:
         source, target = read_parallel(*training, ("training sources", "training translations"))
         training = source.lines, target.lines
-        directory = _cache_dir(source.lines, target.lines, encoder)
-        if directory.is_dir():
+        with suppress(RuntimeError):  # without a home directory, there is no cache
+            directory = _cache_dir(source.lines, target.lines, encoder)
+        # Unlike `Path.is_dir`, without an error in a directory without permission.
+        if directory is not None and os.path.isdir(directory):
             with suppress(DataError, UsageError):
                 model = CoverageModel.load(directory, num_threads, encoder)
                 on_message(f"loaded the checker of this training text from {directory}")
@@ -313,8 +316,10 @@ def _train(
 
 def _cache_dir(sources: Sequence[str], translations: Sequence[str], encoder: Path | str | None) -> Path:
     """Return the directory of the checker of a training text in the cache of the user."""
-    digest = hashlib.sha256("\n".join([*sources, "", *translations, str(encoder)]).encode())
-    # Another version of the code trains another checker.
+    # Line by line, because the text may be large. Another version of the code trains another checker.
+    digest = hashlib.sha256()
+    for line in chain([__version__, str(encoder)], sources, translations):
+        digest.update(f"{line}\n".encode())
     for path in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(path.read_bytes())
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
