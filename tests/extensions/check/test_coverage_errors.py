@@ -81,6 +81,11 @@ def test_saved_model_gives_equal_scores_and_damage_is_named(model, tmp_path) -> 
     for wrong, message in (
         (description | {"format": 1}, "format 1, expected 6: train the model again"),
         ({}, r"checker\.json: not the description of a coverage model"),
+        (
+            description | {"contexts": {"no dog": [-10, 0]}},
+            "contexts.no dog.0: .* greater than or equal to 0",
+        ),
+        (description | {"contexts": {"no dog": [np.nan, 0]}}, "contexts.no dog.0: .* finite"),
     ):
         path.write_text(json.dumps(wrong), encoding="utf-8")
         with pytest.raises(DataError, match=message):

@@ -7,9 +7,10 @@ is unpickled.
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from pydantic import Field
 from safetensors import SafetensorError
 from safetensors.numpy import save_file
 
@@ -55,6 +56,9 @@ _REGRESSIONS: Mapping[str, int] = {
 """Number of features of each regression: of the sentences of an error, and of repeated words."""
 
 
+_Count = Annotated[float, Field(ge=0, le=MAX_COUNT, allow_inf_nan=False)]
+
+
 @configclass
 class _Description:
     """The content of `checker.json`."""
@@ -63,7 +67,9 @@ class _Description:
     sha256: Checksums = option(help="Checksums of the other files.")
     doubled: tuple[str, ...] = option(help="Words that good translations double.")
     negations: tuple[tuple[str, ...], tuple[str, ...]] = option(help="Words of both sides that negate.")
-    contexts: dict[str, tuple[float, float]] = option(help="Occurrences and losses of negations in context.")
+    contexts: dict[str, tuple[_Count, _Count]] = option(
+        help="Occurrences and losses of negations in context."
+    )
     encoder: Checksums = option({}, help="Checksums of the weights of the encoder; empty without one.")
 
 
