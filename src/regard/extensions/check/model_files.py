@@ -134,7 +134,9 @@ def load_coverage_model(directory: Path | str, encoder: Any = None) -> ErrorMode
     if description.encoder != (encoder.checksums if encoder else {}):
         if encoder:
             raise UsageError(f"{directory}: not trained with the encoder {encoder.directory} (--encoder)")
-        raise UsageError(f"{directory}: trained with an encoder, which it needs (encoder=DIR, --encoder DIR)")
+        raise UsageError(
+            f"{directory}: trained with an encoder, which it needs (encoder=DIR, regard check --encoder DIR)"
+        )
     aligners: dict[str, TextLinker] = {"encoder": EncoderAligner(encoder)} if encoder else {}
     if not encoder:
         for name, stem_length in _ALIGNERS.items():
