@@ -213,15 +213,12 @@ class ErrorTagger:
 
     @cached_property
     def layers(self) -> Layers:
-        """The layers of the network."""
-        return {
-            # From [H, D] or [H, D, width] to [D, H] or [width D, H].
-            name: (
-                np.ascontiguousarray(self.parameters[f"{name}.weight"].T.reshape(-1, shape[0])),
-                self.parameters[f"{name}.bias"],
-            )
-            for name, shape in _layer_shapes(len(self.center)).items()
-        }
+        """The layers, [D, H] or [width D, H], of parameters [H, D] or [H, D, width]."""
+        layers = {}
+        for name, shape in _layer_shapes(len(self.center)).items():
+            weight = np.ascontiguousarray(self.parameters[f"{name}.weight"].T.reshape(-1, shape[0]))
+            layers[name] = weight, self.parameters[f"{name}.bias"]
+        return layers
 
     @staticmethod
     def array_forms(num_features: int) -> dict[str, ArrayForm]:
@@ -249,11 +246,9 @@ def _batches(offsets: np.ndarray, generator: np.random.Generator | None = None) 
         generator.shuffle(starts)
     for start in starts.tolist():
         rows = order[start : start + _BATCH_SIZE]
-        if generator is not None:
-            yield rows
-        else:
-            # So that padding at most doubles a batch: a sentence of a text may be very long.
-            yield from np.split(rows, np.flatnonzero(np.diff(np.ceil(np.log2(lengths[rows])))) + 1)
+        # Padding at most doubles a batch of a text, in which one sentence may be very long.
+        changes = np.diff(np.ceil(np.log2(lengths[rows]))) if generator is None else ()
+        yield from np.split(rows, np.flatnonzero(changes) + 1)
 
 
 def _sentence_cells(offsets: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
