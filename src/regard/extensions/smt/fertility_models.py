@@ -166,11 +166,22 @@ class FertilityAligner(EMAligner):
         totals[-1] = text
         self.fertilities = (totals / totals.sum(1, keepdims=True)).astype(np.float32)
 
+    def best(self, block: Block, links: np.ndarray, threads: int) -> None:
+        """Compute the links with hill climbing; see `EMAligner.best`."""
+        self._climb(block, links, *block.buffers(), threads)
+
     def expect(
         self, block: Block, posteriors: np.ndarray, null: np.ndarray, threads: int, with_sums: bool = True
     ) -> np.ndarray:
         """Run hill climbing; return the log-probability of the best links, null words, and their counts."""
         links = np.empty(len(null), dtype=np.int32)
+        sums = self._climb(block, links, posteriors, null, threads)
+        return np.concatenate([sums, self.count(block.corpus, links)]) if with_sums else sums
+
+    def _climb(
+        self, block: Block, links: np.ndarray, posteriors: np.ndarray, null: np.ndarray, threads: int
+    ) -> np.ndarray:
+        """Write the best links and the posteriors given them; see `climb_links`."""
         HMMAligner(self.table, self.jumps, HMMConfig(decoding="viterbi")).best(block, links, threads)
         smoothing, displacements = self.config.smoothing, []
         for counts in np.split(self.displacements, [NUM_HEADS]):
@@ -178,8 +189,7 @@ class FertilityAligner(EMAligner):
             displacements.append(np.log((1 - smoothing) * shares + smoothing / len(counts)))
         learned = self.table.values, self.table.nulls, self.fertilities, np.concatenate(displacements)
         parameters = _Parameters(*learned, self.config.null_probability, self.cepts)
-        sums = block.run(climb_links, threads, parameters, links, posteriors, null)
-        return np.concatenate([sums, self.count(block.corpus, links)]) if with_sums else sums
+        return block.run(climb_links, threads, parameters, links, posteriors, null)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return the learned arrays; see `DirectionAligner.arrays`."""
