@@ -263,6 +263,20 @@ async def until(condition):
             await asyncio.sleep(0.005)
 
 
+def test_full_queue_responds_429_with_retry_after(engines, held):
+    async def work(one):
+        requests = [asyncio.ensure_future(one.post("/translate", json={"text": "a"})) for _ in range(3)]
+        # The engine has at most one request and the queue another one, so that the third is rejected.
+        (full, *_), _ = await asyncio.wait(requests, return_when=asyncio.FIRST_COMPLETED)
+        held.set()
+        await asyncio.wait(requests)
+        return await full
+
+    full = ask(engines, work, max_queued_sentences=1, max_sentences=1)
+    assert full.status_code == 429 and set(full.json()) == {"error"}
+    assert int(full.headers["retry-after"]) >= 1
+
+
 def test_timed_out_request_responds_504_and_leaves_the_queue(engines, held):
     async def work(one):
         first = asyncio.ensure_future(one.post("/translate", json={"text": "a"}))

@@ -49,6 +49,7 @@ def test_options_and_settings_reach_the_server(tmp_path, monkeypatch):
     ("arguments", "error", "message"),
     [
         (["--port", "70000"], ConfigError, "port: input should be less than"),
+        (["--host", ""], ConfigError, "host is empty"),
         (["--batch-size", "0"], ConfigError, "batch_size: input should be greater"),
         (["--max-queued-sentences", "10"], ConfigError, "max_queued_sentences = 10"),
         (["--detector", "luck"], UsageError, "detector 'luck': expected one of"),

@@ -189,4 +189,4 @@ class CheckServer:
             sentences = await collect_answers(request, futures, config.request_timeout)
             numbered = tuple(replace(sentence, line=number) for number, sentence in enumerate(sentences, 1))
             content = CoverageCheck(detector, numbered).to_dict()
-            return JSONResponse(content, headers={"Cache-Control": "no-store"})
+            return JSONResponse(content)

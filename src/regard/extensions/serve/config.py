@@ -67,7 +67,10 @@ class ServeConfig:
     )
 
     def __post_init__(self) -> None:
-        """Check that the queue has room for the largest request."""
+        """Check the address, and that the queue has room for the largest request."""
+        # An empty name would listen on all addresses.
+        if not self.host:
+            raise ValueError("host is empty: expected an address, such as 127.0.0.1, or 0.0.0.0 for all")
         if self.max_queued_sentences < self.max_sentences:
             raise ValueError(
                 f"max_queued_sentences = {self.max_queued_sentences} has no room for a request of "
