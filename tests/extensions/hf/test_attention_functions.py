@@ -17,6 +17,7 @@ import transformers
 import regard.hf
 from regard.errors import InfeasibleBoundsError, UsageError
 from regard.extensions.hf.attention_functions import normalized_attention
+from regard.extensions.hf.attention_session import AttentionSession, attention_forward, use_session
 from regard.functional import constrained_sparsemax, entmax15, fusedmax, softmax, sparsemax
 
 DEFINITIONS = {"sparsemax": sparsemax, "entmax15": entmax15, "fusedmax": fusedmax}
@@ -200,6 +201,16 @@ def test_soft_cap_and_sinks_follow_the_library() -> None:
     expected = gpt_oss(module, query, key, value, torch.zeros(1, 1, 3, 3), scaling=8**-0.5)
     for one, other in zip(found, expected, strict=True):
         torch.testing.assert_close(one, other)
+
+
+def test_recorded_weights_of_half_precision_sum_to_one() -> None:
+    query, key, value = torch.randn(3, 2, 2, 9, 8).bfloat16()
+    session = AttentionSession([], torch.ones(2, 9, dtype=torch.bool), output_attentions="all")
+    with use_session(session):
+        contexts, _ = attention_forward(torch.nn.Identity(), query, key, value, None)
+    (weights,) = session.self_attentions
+    torch.testing.assert_close(weights.sum(-1), torch.ones(2, 2, 9))
+    assert contexts.dtype == torch.bfloat16
 
 
 # --- constrained attention ------------------------------------------------------------------------------

@@ -221,7 +221,8 @@ def use_regard_attention(model: Any) -> None:
 
 
 def _softmax(_: nn.Module, scores: Tensor, mask: Tensor | None) -> Tensor:
-    return softmax(scores, mask=mask)
+    # Recorded weights have at least the precision of float32.
+    return softmax(scores.to(torch.promote_types(scores.dtype, torch.float32)), mask=mask)
 
 
 def attention_forward(
