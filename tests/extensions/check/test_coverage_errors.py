@@ -187,6 +187,10 @@ def test_labels_of_synthetic_errors_are_exact(kind) -> None:
             assert sum(lost.values()) == len(pair.target) - len(made.pair.target) > 0
             linked = {word for i in made.omitted for word in (pair.target[j] for k, j in own if k == i)}
             assert made.omitted and linked <= set(lost)
+        elif kind == "replacement":
+            assert made.omitted and sorted(made.added) == list(range(min(made.added), max(made.added) + 1))
+            rest = [word for j, word in enumerate(made.pair.target) if j not in made.added]
+            assert len(rest) < len(pair.target) and not Counter(rest) - Counter(pair.target)
         elif kind in ("insertion", "repetition"):
             extra = made.added | made.repeated
             kept = tuple(word for j, word in enumerate(made.pair.target) if j not in extra)

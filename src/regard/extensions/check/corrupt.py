@@ -30,7 +30,7 @@ from regard.text.formats.base import FileOptions
 from regard.text.links import Links
 from regard.text.words import split_line, word_spans
 
-_LINKED: tuple[Corruption, ...] = ("deletion", "truncation")
+_LINKED: tuple[Corruption, ...] = ("deletion", "truncation", "replacement")
 _UNSPACED_BEFORE = frozenset(".,;:!?)]}%…»”’'")
 _UNSPACED_AFTER = frozenset("([{«„“'’")
 
@@ -90,12 +90,12 @@ def corrupt(
 ) -> CorruptedText:
     """Make synthetic coverage errors in good translations.
 
-    Deletions and truncations need word links, which show what source words lose their translation.
+    Where words are deleted, word links show what source words lose their translation.
 
     Args:
         sources: Source text, plain or compressed, or a file with both sides.
         translations: Translations, one line per source line.
-        kinds: Kinds of errors: deletion, truncation, insertion, repetition and unrelated.
+        kinds: Kinds of errors: deletion, truncation, insertion, replacement, repetition and unrelated.
         rate: Share of the sentences that get an error, from 0 to 1.
         max_span: Maximum number of words in a span.
         seed: Random seed.
@@ -212,8 +212,9 @@ def _labels(line: int, made: CorruptedPair, source: str, translation: str) -> Li
         "repetition": made.repeated,
     }
     texts = {"omission": source, "addition": translation, "repetition": translation}
-    if made.kind == "unrelated":
-        # Omissions and additions are errors of translations that are related to the source.
+    if made.kind in ("unrelated", "replacement"):
+        # Omissions and additions are errors of translations that are related to the source, and a replaced
+        # span is a wrong translation rather than none.
         positions = {"repetition": made.repeated}
     errors: dict[SentenceError, bool] = {error: bool(indices) for error, indices in positions.items()}
     return LineLabels(

@@ -16,13 +16,13 @@ from regard.extensions.check.base import CoverageError, WordPair
 from regard.text.links import Links
 from regard.text.words import fold_word, is_reduplication, is_word
 
-Corruption = Literal["deletion", "truncation", "insertion", "repetition", "unrelated"]
+Corruption = Literal["deletion", "truncation", "insertion", "replacement", "repetition", "unrelated"]
 CORRUPTIONS: tuple[Corruption, ...] = get_args(Corruption)
 """The kinds of synthetic errors.
 
 `deletion` removes the counterpart of a span of the source, `truncation` the end of the translation,
-`insertion` adds a span of another translation, `repetition` repeats a span once to three times, and
-`unrelated` replaces the whole translation by that of another sentence.
+`insertion` adds a span of another translation, `replacement` does both at one place, `repetition` repeats a
+span once to three times, and `unrelated` replaces the whole translation by that of another sentence.
 """
 
 _ATTEMPTS = 8  # random spans that are tried before a pair is left as it is
@@ -40,7 +40,8 @@ class CorruptionConfig:
         default=CORRUPTIONS,
         help="Kinds of errors, chosen with equal probability: deletion (the counterpart of a span of the "
         "source), truncation (the end of the translation), insertion (a span of another translation), "
-        "repetition, unrelated (the translation of another sentence).",
+        "replacement (a deletion and an insertion at one place), repetition, unrelated (the translation of "
+        "another sentence).",
         min_length=1,
     )
     rate: float = option(
@@ -122,6 +123,8 @@ def _corrupt(
     # An offset from 1 to count - 1 never leads back to the pair itself, unless there is no other.
     offset = 1 + int(generator.integers(max(len(pairs) - 1, 1)))
     other = pairs[(number + offset) % len(pairs)].target
+    if kind == "replacement":
+        return _replace(pair, links, other, max_span, generator)
     if kind == "insertion":
         return _insert(pair, other, max_span, generator)
     if not other or other == pair.target:
@@ -175,9 +178,13 @@ def _without(pair: WordPair, links: Links, gone: set[int], kind: Corruption) -> 
 
 
 def _insert(
-    pair: WordPair, other: Sequence[str], max_span: int, generator: np.random.Generator
+    pair: WordPair,
+    other: Sequence[str],
+    max_span: int,
+    generator: np.random.Generator,
+    place: int | None = None,
 ) -> CorruptedPair | None:
-    """Add a span of another translation."""
+    """Add a span of another translation, by default at a random place."""
     if not other:
         return None
     first = int(generator.integers(len(other)))
@@ -185,11 +192,25 @@ def _insert(
     # A span of words that the translation already has would be a repetition rather than an addition.
     if set(map(fold_word, words)) <= set(pair.folded[1]):
         return None
-    place = int(generator.integers(len(pair.target) + 1))
+    if place is None:
+        place = int(generator.integers(len(pair.target) + 1))
     target = pair.target[:place] + words + pair.target[place:]
     return CorruptedPair(
         WordPair(pair.source, target), "insertion", added=frozenset(range(place, place + len(words)))
     )
+
+
+def _replace(
+    pair: WordPair, links: Links, other: Sequence[str], max_span: int, generator: np.random.Generator
+) -> CorruptedPair | None:
+    """Put a span of another translation into the place of the counterpart of a span of the source."""
+    deleted = _delete(pair, links, max_span, generator)
+    if deleted is None:
+        return None
+    words = deleted.pair.target
+    place = next((k for k, word in enumerate(words) if word != pair.target[k]), len(words))
+    inserted = _insert(deleted.pair, other, max_span, generator, place)
+    return inserted and replace(inserted, kind="replacement", omitted=deleted.omitted)
 
 
 def _repeat(pair: WordPair, max_span: int, generator: np.random.Generator) -> CorruptedPair | None:

@@ -169,8 +169,9 @@ class ErrorModel:
 
     def _fit_words(self, pairs: Sequence[WordPair], num_threads: int, progress: Progress) -> Self:
         """Return the model with classifiers of words, which are fitted to synthetic errors in the pairs."""
+        # Replaced words are examples of omitted and added words, but such a sentence has neither error.
         examples = self._with_unknown_words(
-            self._examples(pairs, _MIXTURE, _ROUNDS, _SEED, num_threads), _UNKNOWN, _SEED
+            self._examples(pairs, (*_MIXTURE, "replacement"), _ROUNDS, _SEED, num_threads), _UNKNOWN, _SEED
         )
         tables: dict[CoverageError, list[np.ndarray]] = {error: [] for error in ERRORS}
         for views, _ in self._blocks([example.pair for example in examples], num_threads):
@@ -357,7 +358,7 @@ def _fit_calibrated(
     # The shares of errors among the examples are far above those of a text, in which others are doubtful.
     good = 1 - _ERROR_RATE * (len(groups) - 1)
     shares = [good] + [_ERROR_RATE] * (len(groups) - 1)
-    weights = sum(
-        share / max(group.mean(), 1e-3) * group for share, group in zip(shares, groups, strict=True)
-    )
+    weights = np.zeros(len(rows))
+    for share, group in zip(shares, groups, strict=True):
+        weights += share / max(group.mean(), 1e-3) * group
     return LogisticRegression.fit(rows, present, weights)
