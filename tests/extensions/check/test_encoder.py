@@ -63,7 +63,7 @@ def test_without_a_model_an_encoder_finds_unrelated_translations() -> None:
     pairs = damaged(parallel("ab", 40, 3))
     unrelated = [score.sentence["unrelated"] for score in detector.detect(pairs)]
     assert unrelated[1] > 0.5 > max(unrelated[2:])
-    # A pair with an empty side is not unrelated, and does not change what is usual.
+    # A pair with an empty side is not unrelated, and does not change the usual similarity.
     empty = [WordPair((), ()), WordPair(pairs[0].source, ()), WordPair((), pairs[0].target)]
     detector = build_detector("rules", num_threads=1)
     detector.encoder = Lexicon()
