@@ -98,6 +98,14 @@ def test_detectors_without_a_model_work_without_training_text() -> None:
     chinese = regard.check(["两只狗在桌子下面睡觉。"], ["Two dogs are sleeping under the table."], "length")
     assert chinese.count("omission") == chinese.count("addition") == 0
     assert len(regard.check([], [], "length")) == 0
+    # Untranslated segments do not change the usual length.
+    sources, translations = phrases(100, 2)
+    checks = (
+        regard.check(sources + ["ein Hund"] * empty, translations + [""] * empty, "length")
+        for empty in (0, 50)
+    )
+    first, second = ([one.probabilities for one in check.sentences[:100]] for check in checks)
+    assert first == second
 
 
 @pytest.mark.parametrize(

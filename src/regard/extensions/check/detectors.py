@@ -41,6 +41,12 @@ _SCRIPTS = ((re.compile("[\u3400-\u9fff\uf900-\ufaff]"), 3.0), (re.compile("[\ua
 """Letters of an alphabet that a character of some scripts stands for: Han, Hangul, Kana."""
 
 
+def _usual_length(pairs: Sequence[WordPair]) -> LengthModel | None:
+    """Return the usual length of a text, None for fewer than 20 pairs with words on both sides."""
+    filled = [pair for pair in pairs if pair.source and pair.target]
+    return LengthModel.fit(num_characters(filled)) if len(filled) >= _MIN_PAIRS else None
+
+
 @register_detector("length")
 class LengthDetector(Detector):
     """The length of the translation, compared with the length that is usual for such a source.
@@ -58,8 +64,7 @@ class LengthDetector(Detector):
         """Return the scores of each pair."""
         if not pairs:
             return []
-        if self._usual is None and len(pairs) >= _MIN_PAIRS:
-            self._usual = LengthModel.fit(num_characters(pairs))
+        self._usual = self._usual or _usual_length(pairs)
         if self._usual is not None:
             excess = self._usual.excess(num_characters(pairs))
         else:
@@ -194,10 +199,9 @@ class CombinedDetector(Detector):
     def detect(self, pairs: Sequence[WordPair]) -> list[PairScores]:
         """Return the probabilities of each pair."""
         assert self.model is not None
-        if self.model.is_multilingual and not self._has_usual_length and len(pairs) >= _MIN_PAIRS:
+        if self.model.is_multilingual and not self._has_usual_length and (length := _usual_length(pairs)):
             # The usual length is that of this language pair, and not of the one of the training text.
-            self.model = replace(self.model, length=LengthModel.fit(num_characters(pairs)))
-            self._has_usual_length = True
+            self.model, self._has_usual_length = replace(self.model, length=length), True
         return self.model.scores(pairs, self.num_threads)
 
 
