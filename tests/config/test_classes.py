@@ -157,6 +157,12 @@ def test_default_kind_may_be_omitted(tmp_path) -> None:
         read_config(Garden, wrong, ["tree.bark=smooth"])
 
 
+def test_changed_kind_with_options_of_another_is_one_message(tmp_path) -> None:
+    path = write(tmp_path, "[tree]\nkind = 'oak'\nheight = 5")
+    with pytest.raises(ConfigError, match=r"replace the whole table: 'tree=\{kind = \"elm\", \.\.\.\}'$"):
+        read_config(Garden, path, ["tree.kind=elm"])
+
+
 def test_file_is_utf8_with_any_line_end_and_byte_order_mark(tmp_path) -> None:
     path = tmp_path / "run.toml"
     for line_end in ("\n", "\r\n"):

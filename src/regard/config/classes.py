@@ -9,6 +9,7 @@ nearest known key. Configuration classes are defined in the modules that they co
 import dataclasses
 import difflib
 import inspect
+import json
 import os
 import re
 import stat
@@ -149,13 +150,16 @@ def to_dict(value: Any) -> Any:
     return str(value) if isinstance(value, Path) else value
 
 
-def from_dict(cls: type[C], data: Mapping[str, Any], origin: str = "config") -> C:
+def from_dict(
+    cls: type[C], data: Mapping[str, Any], origin: str = "config", overrides: Iterable[str] = ()
+) -> C:
     """Build a configuration from plain dictionaries.
 
     Args:
         cls: The configuration class.
         data: The keys and values.
         origin: The origin of the data, which opens each line of an error message.
+        overrides: The overrides that the data contains, for an error message about a changed kind.
 
     Raises:
         ConfigError: if a key or value is wrong. The message has one line per error, with the path of the key,
@@ -167,6 +171,13 @@ def from_dict(cls: type[C], data: Mapping[str, Any], origin: str = "config") -> 
         raise ConfigError(f"{origin}: nested too deeply") from None
     except ValidationError as error:
         messages = "\n".join(f"{origin}: {message}" for message in _format_errors(cls, data, error))
+        for override in overrides:
+            table, _, kind = override.partition(".kind=")
+            if kind and f"unknown key '{table}." in messages:
+                messages = (
+                    f"override {override!r}: {origin} sets options of {table} that this kind does not have; "
+                    f"edit the file, or replace the whole table: '{table}={{kind = {json.dumps(kind)}, ...}}'"
+                )
         raise ConfigError(messages) from None
 
 
@@ -190,8 +201,9 @@ def read_config(cls: type[C], path: Path | str, overrides: Iterable[str] = ()) -
     Raises:
         ConfigError: if the file is missing or not TOML, or a key or value is wrong.
     """
+    overrides = tuple(overrides)
     data = apply_overrides(read_toml(path), overrides)
-    return from_dict(cls, data, origin=str(path))
+    return from_dict(cls, data, str(path), overrides)
 
 
 def read_toml(path: Path | str) -> dict[str, Any]:

@@ -82,10 +82,11 @@ def read_run_config(path: Path | str, overrides: Iterable[str] = ()) -> RunConfi
         ConfigError: if the file or a setting is wrong; see `regard.config.read_config`.
         PluginError: if a plugin is missing or cannot be imported.
     """
+    overrides = tuple(overrides)
     data, name = apply_overrides(read_toml(path), overrides), Path(path).stem
     # Plugins are imported before validation, which needs the parts that they register.
     load_plugins(listed_plugins(data))
-    config = from_dict(RunConfig, data, origin=str(path))
+    config = from_dict(RunConfig, data, str(path), overrides)
     output_dir, cache_dir = config.output_dir or f"runs/{name}", config.data.cache_dir or f"prepared/{name}"
     for directory in (output_dir, cache_dir):
         check_name(directory)
