@@ -7,6 +7,7 @@ import shutil
 import tomllib
 from itertools import pairwise
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from typer.testing import CliRunner
@@ -84,10 +85,13 @@ def test_python_writes_nothing_and_trains_a_given_validation_text(tmp_path: Path
 
 @pytest.mark.parametrize("number", [int(min(pairs, 3_000_000)) for pairs, _, _ in MODEL_CLASSES])
 @pytest.mark.parametrize("script", ["latin", "cyrillic"])
-def test_run_of_every_size_validates_also_with_bounded_attention(number: int, script: str) -> None:
+@pytest.mark.parametrize("model", ["rnn", "transformer"])
+def test_run_of_every_size_validates_also_with_bounded_attention(
+    number: int, script: str, model: Literal["rnn", "transformer"]
+) -> None:
     target = PAIRS if script == "latin" else [(source, "это предложение") for source, _ in PAIRS]
-    plan = plan_run(survey_pairs(target), number)
-    assert plan.joint == (script == "latin") and 3 <= plan.max_epochs <= 100
+    plan = plan_run(survey_pairs(target), number, model)
+    assert plan.kind == model and plan.joint == (script == "latin") and 3 <= plan.max_epochs <= 100
     files = CorpusConfig(source="a", target="b")
     text = render_run(plan, files, files, ("runs/x", "prepared/x"), ("seen",))
     bounded = re.sub("^attention = .*\n", "", text, flags=re.MULTILINE)
@@ -95,7 +99,7 @@ def test_run_of_every_size_validates_also_with_bounded_attention(number: int, sc
     assert switched == 2
     for content, kind in ((text, "soft"), (bounded, "constrained")):
         settings = from_dict(RunConfig, tomllib.loads(content))
-        assert settings.model.attention.kind == kind
+        assert (settings.model.kind, settings.model.attention.kind) == (model, kind)
         assert settings.data.shared_vocab == plan.joint
 
 
@@ -147,8 +151,8 @@ def test_doubtful_text_gives_warnings(tmp_path: Path) -> None:
         (b"a\n" * 100, b"a\n" * 99, "has 100 lines but .* has 99: parallel texts must have the same number"),
         (b"", b"", "the file is empty"),
         (b"\xff\xfe\xff" * 50, b"a\n" * 50, "not UTF-8"),
-        (b"a\n" * 30, b"b\n" * 30, "20 training pairs, without 10 for validation .* are too few"),
-        (b"a\n" + b"\n" * 99, b"b\n" * 100, "99 with an empty side, are too few"),
+        (b"a\n" * 30, b"b\n" * 30, "only 20 training pairs are left after 10 for validation"),
+        (b"a\n" + b"\n" * 99, b"b\n" * 100, "and 99 with an empty side; training needs"),
         (None, b"a\n", "train.de"),
     ],
 )

@@ -81,14 +81,32 @@ MODEL_CLASSES = (
 """The maximum number of pairs, the approximate number of training steps, and the settings."""
 
 
-def plan_run(survey: TextSurvey, num_train: int) -> RunPlan:
+OTHER_CLASSES: dict[str, dict[str, Any]] = {
+    "rnn": {"kind": "rnn", "width": 512, "num_layers": 2, "batch_size": 64},
+    "transformer": {
+        "kind": "transformer",
+        "width": 256,
+        "num_layers": 3,
+        "dropout": 0.3,
+        "batch_size": 2_048,
+    },
+}
+"""The settings of an architecture that is not that of its amount of text, as in `recipes/multi30k-*.toml`."""
+
+
+def plan_run(
+    survey: TextSurvey, num_train: int, kind: Literal["rnn", "transformer"] | None = None
+) -> RunPlan:
     """Return the settings of a run.
 
     Args:
         survey: The survey of the text.
         num_train: The number of training pairs.
+        kind: The architecture. Default: that of the amount of text.
     """
     steps, plan = next((steps, plan) for pairs, steps, plan in MODEL_CLASSES if num_train <= pairs)
+    if kind not in (None, plan.kind):
+        plan = replace(plan, **OTHER_CLASSES[kind])
     sides = survey.source, survey.target
     rates = [CHARACTERS_PER_TOKEN.get(side.script, OTHER_CHARACTERS_PER_TOKEN) for side in sides]
     joint = survey.source.script == survey.target.script
@@ -166,6 +184,7 @@ def init_run(
     *,
     valid: tuple[Path | str, Path | str] | None = None,
     output_dir: Path | str | None = None,
+    model: Literal["rnn", "transformer"] | None = None,
     file_options: FileOptions | None = None,
 ) -> InitializedRun:
     """Examine parallel text and write a commented TOML file of a run, as `regard init` does.
@@ -181,6 +200,8 @@ def init_run(
         valid: Source and target text for validation. Default: the last lines of the training text, a
             twentieth of it but at least 10 and at most 1,000 lines.
         output_dir: Model directory of the run. Default: `runs/NAME`.
+        model: Architecture: rnn (an LSTM) or transformer, which `regard export` requires. Default: rnn for up
+            to 100,000 training pairs.
         file_options: Format of a file with both sides.
 
     Raises:
@@ -202,7 +223,7 @@ def init_run(
     else:
         num_train, held_out = survey.pairs, sum(1 for _ in read_pairs(files["valid"]))
     _check_size(survey, num_train, held_out, train)
-    plan, findings = plan_run(survey, num_train), survey.describe(num_train, held_out)
+    plan, findings = plan_run(survey, num_train, model), survey.describe(num_train, held_out)
     content = render_run(plan, files["train"], files["valid"], (model_dir, f"prepared/{path.stem}"), findings)
     from_dict(RunConfig, tomllib.loads(content), origin=str(path))
     # The same file was written by an earlier call, which may have been killed before it wrote the text.
@@ -285,9 +306,9 @@ def _check_size(survey: TextSurvey, num_train: int, num_valid: int, corpus: Corp
     usable = max(0, num_train - survey.empty)
     if usable < MIN_PAIRS:
         raise DataError(
-            f"{corpus_name(corpus)}: {usable} training pairs, without {num_valid} for validation and "
-            f"{survey.empty} with an empty side, are too few: training needs at least {MIN_PAIRS}, and "
-            "useful translations several thousand"
+            f"{corpus_name(corpus)}: only {usable} training pairs are left after {num_valid} for validation "
+            f"and {survey.empty} with an empty side; training needs at least {MIN_PAIRS}, ideally several "
+            "thousand"
         )
 
 

@@ -52,7 +52,7 @@ def prepare_command(call: ApiCall) -> None:
 
     If the text and the settings of the data have not changed, existing files are reused.
 
-    Example: regard prepare recipes/multi30k-lstm.toml data.cache_dir=prepared/multi30k
+    Example: regard prepare first.toml data.cache_dir=prepared/first
     """
     prepared = call()
     text = prepared.text
@@ -75,7 +75,8 @@ def train_command(call: ApiCall, json_file: JsonOption = None) -> None:
     identical to those of an uninterrupted run. Ctrl-C and SIGTERM save the state, then exit with status 130
     or 143. A second Ctrl-C stops at once. Under `torchrun`, each process computes a share of every batch.
 
-    Example: regard train recipes/multi30k-lstm.toml training.max_minutes=60 --output-dir runs/first
+    Example: regard init train.de train.en -o first.toml; then
+    regard train first.toml training.max_minutes=60
     """
     if json_file is not None:
         from regard.api.training import check_training_output

@@ -106,9 +106,9 @@ def export_ctranslate2(
     check_name(output_dir)
     _check_output_dir(output_dir, overwrite)
     check_outputs([model_dir], directories=[output_dir])
-    import_ctranslate2()
     loaded = load_model(model_dir, "cpu")
     _check_model(loaded.config)
+    import_ctranslate2()
     spec = _specification(loaded)
     spec.validate()
     spec.optimize(quantization=quantization)
@@ -162,7 +162,10 @@ def _check_model(config: ModelDescription) -> None:
     """Reject a model that CTranslate2 does not support."""
     model = config.model
     if not isinstance(model, TransformerConfig):
-        raise ConfigError(f"model.kind = {model.kind!r}: CTranslate2 supports only Transformers")
+        raise ConfigError(
+            f"model.kind = {model.kind!r}: CTranslate2 supports only Transformers "
+            "(`regard init --model transformer`)"
+        )
     if layers := model.encoder.num_localness_layers:
         raise ConfigError(f"model.encoder.num_localness_layers = {layers}: CTranslate2 has no localness bias")
     for number, attention in enumerate(layer_mechanisms(model)):
