@@ -45,6 +45,12 @@ def test_options_and_settings_reach_the_server(tmp_path, monkeypatch):
     assert (config.batch_size, config.port) == (7, 0)
 
 
+def test_a_checker_in_the_directory_of_the_model_is_used(tmp_path):
+    (tmp_path / "checker").mkdir()
+    with pytest.raises(DataError, match="checker"):
+        serve(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [

@@ -255,13 +255,7 @@ def _add_models(app: FastAPI, desk: Dispatcher, config: ServeConfig, checker: An
         }
         facts = [{"name": engine.name, **engine.properties} for engine in desk.engines.values()]
         checks = None if checker is None else checker.describe()
-        return JSONResponse(
-            {
-                "models": facts,
-                "checks": checks,
-                "limits": limits,
-            }
-        )
+        return JSONResponse({"models": facts, "checks": checks, "limits": limits})
 
 
 def _add_page(app: FastAPI) -> None:

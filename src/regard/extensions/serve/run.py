@@ -14,6 +14,7 @@ from regard.config.cpu_threads import num_available_cpus
 from regard.config.extensions import require_hook
 from regard.errors import UsageError
 from regard.extensions.serve.config import ServeConfig
+from regard.text.paths import check_link
 
 _CACHE_CAPACITY = 128
 """Capacity of oneDNN's cache of compiled kernels, in kernels. A larger cache was not faster."""
@@ -39,8 +40,9 @@ def serve_models(
         models: Model directories. The web page can compare two models.
         config: The settings of the server.
         checker: Directory of a model of good translations (`regard check --save-checker`).
+            Default: that in the directory of the first model, if there is one.
         detector: Detector: combined (calibrated probabilities of all errors), length, repetition, or one of a
-            plugin. length and repetition need no model. Default: combined, with --checker.
+            plugin. length and repetition need no model. Default: combined, with a checker.
         precision: Number format of matrix multiplications; bfloat16 is faster on recent GPUs.
         device: Device: auto (a GPU if available), cpu, cuda or cuda:N.
         on_ready: Function that is called with the names of the models and the URL of the server.
@@ -65,6 +67,9 @@ def serve_models(
     # Use half of the processors and leave the other half for requests. Matrix multiplications that wait for a
     # busy processor are much slower than with fewer threads.
     set_num_threads(config.num_threads or max(1, num_available_cpus() // 2))
+    saved = Path(models[0], "checker")  # of `regard report` and `regard quickstart`
+    if checker is None and detector is None and saved.is_dir():
+        checker = check_link(saved, saved.parent)
     check = None
     if checker is not None or detector is not None:
         check = require_hook("served_check", "check").load(checker, detector or "combined")
