@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
+from regard.plot.heatmap import attention_heatmap
 from regard.plot.terminal import terminal_map
 
 
@@ -34,6 +35,13 @@ def test_piped_map_has_shaded_characters_and_vertical_labels():
         "    . ··",
         "blank 0   ·· <0.05  ░░ <0.25  ▒▒ <0.5  ▓▓ <0.75  ██ more",
     ]
+
+
+def test_print_of_a_figure_shows_its_map():
+    weights = np.array([[0.9, 0.1], [0.0, 0.3]])
+    figure = attention_heatmap(weights, ["das", "Haus"], ["the", "house"], "Title").figure()
+    terminal = terminal_map(weights, ["das", "Haus"], ["the", "house"])
+    assert str(figure).splitlines() == printed(terminal, legend=True) and repr(figure) == "Figure('Title')"
 
 
 @settings(max_examples=30)

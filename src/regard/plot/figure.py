@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape
 
+from rich.console import Console
+
 from regard.errors import UsageError
 from regard.plot.style import add_fallback_fonts, matplotlib_style, printable
 from regard.text.files import write_atomic
@@ -18,13 +20,15 @@ if TYPE_CHECKING:
     import matplotlib.axes
     import matplotlib.figure
 
+    from regard.plot.terminal import TerminalMap
+
 FORMATS = ("svg", "pdf", "png")
 """File formats of figures."""
 _PATH = re.compile(r'(?<= d=")[^"]+')
 _DECIMALS = re.compile(r"-?[0-9]+\.[0-9]{3,}")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Figure:
     """A figure.
 
@@ -33,12 +37,14 @@ class Figure:
         description: Accessible description, with the important numbers.
         plot: Function that plots the figure with matplotlib.
         panels: Functions that plot each panel on axes, for `plot_on`.
+        text: What `print` shows in a terminal. Default: the title and the description.
     """
 
     title: str
     description: str
     plot: Callable[[], "matplotlib.figure.Figure"]
     panels: Sequence[Callable[["matplotlib.axes.Axes"], None]] = ()
+    text: "TerminalMap | None" = None
 
     @cached_property
     def matplotlib(self) -> "matplotlib.figure.Figure":
@@ -113,6 +119,20 @@ class Figure:
 
     def _repr_svg_(self) -> str:
         return self.svg
+
+    def __repr__(self) -> str:
+        """Return the title."""
+        return f"Figure({self.title!r})"
+
+    def __str__(self) -> str:
+        """Return the attention map for a terminal, or the title and the description."""
+        if self.text is None:
+            return f"{self.title}. {self.description}"
+        # Python prints the text without colors, to a terminal as to a file.
+        console = Console(file=io.StringIO(), highlight=False, markup=False)
+        with console.capture() as capture:
+            console.print(self.text)
+        return capture.get().rstrip()
 
 
 def _shorten_path(path: re.Match[str]) -> str:

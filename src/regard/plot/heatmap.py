@@ -20,6 +20,7 @@ from regard.errors import DataError
 from regard.metrics.alignment import AttentionMap, map_difference, match_columns
 from regard.plot.figure import Figure
 from regard.plot.style import Colormap, LabeledMaps, clip_label, label_maps, new_figure, printable
+from regard.plot.terminal import TerminalMap
 from regard.text.links import GoldLinks
 
 if TYPE_CHECKING:
@@ -102,7 +103,8 @@ class HeatMap:
         """Return the heat map as a figure. Its panels are the maps alone, on axes with words."""
         description = "Rows are target words, columns are source words."
         panels = [partial(self._plot_panel, head=head) for head in range(len(self.grid.weights))]
-        return Figure(self.title or "Attention", description, self._plot, panels)
+        text = TerminalMap(self.grid) if len(panels) == 1 and self.scale is _WEIGHTS else None
+        return Figure(self.title or "Attention", description, self._plot, panels, text)
 
     def _plot(self) -> "matplotlib.figure.Figure":
         """Plot all maps above a legend.

@@ -23,7 +23,7 @@ MARKS: Mapping[CoverageError, tuple[str, str]] = {
 """The brackets around omitted, added and repeated words in text."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class CheckedSentence:
     """A translation and its probable errors.
 
@@ -100,6 +100,11 @@ class CheckedSentence:
     def worst(self) -> float:
         """The largest probability of an error."""
         return max(self.probabilities.values(), default=0.0)
+
+    def __repr__(self) -> str:
+        """Return the line, the probable errors and the translation."""
+        errors = {error: round(p, 2) for error, p in self.probabilities.items() if p >= 0.01}
+        return f"CheckedSentence(line={self.line}, {errors}, {self.translation!r})"
 
     def words(self, error: CoverageError) -> Float[np.ndarray, "_"]:
         """Return the probability of an error for each word of its side, empty if there are none."""
