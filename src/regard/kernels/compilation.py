@@ -28,11 +28,11 @@ NOT_CACHED = (
 _reported: set[str] = set()
 
 
-def _report_once(level: int, message: str, detail: object) -> None:
+def _report_once(message: str, detail: object) -> None:
     """Log the message at its first use in this process; several functions are compiled."""
     if message not in _reported:
         _reported.add(message)
-        _log.log(level, message, detail)
+        _log.warning(message, detail)
 
 
 # This uses internals of Numba; `tests/kernels/test_compilation.py` fails if they change.
@@ -46,7 +46,7 @@ class _FileCache(FunctionCache):
         with self._guard_against_spurious_io_errors():
             code = self._load_overload(sig, target_context)
         if code is None:
-            _report_once(logging.INFO, COMPILING, self.cache_path)
+            _report_once(COMPILING, self.cache_path)
         return code
 
     def save_overload(self, sig: Any, data: Any) -> None:
@@ -54,7 +54,7 @@ class _FileCache(FunctionCache):
         try:
             super().save_overload(sig, data)
         except OSError as error:
-            _report_once(logging.WARNING, NOT_CACHED, error)
+            _report_once(NOT_CACHED, error)
 
 
 def njit(function: Callable[..., Any] | None = None, *, cache: bool = False, **options: Any) -> Any:
@@ -66,7 +66,7 @@ def njit(function: Callable[..., Any] | None = None, *, cache: bool = False, **o
         try:
             dispatcher._cache = _FileCache(function)
         except RuntimeError:
-            _report_once(logging.WARNING, NOT_CACHED, "no directory for its cache is writable")
+            _report_once(NOT_CACHED, "no directory for its cache is writable")
     return dispatcher
 
 
