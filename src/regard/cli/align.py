@@ -13,7 +13,7 @@ from regard.cli.output import open_output, print_message, write_json, write_rows
 if TYPE_CHECKING:
     from regard.alignment import IterationStats
 
-MAX_REPORTED_PASSES = 20
+MAX_REPORTED_PASSES = 2
 
 
 @ApiCommand(
@@ -25,9 +25,9 @@ def align_command(call: ApiCall, output: OutputOption = None, json_file: JsonOpt
     """Align the words of parallel text. Words are separated by whitespace.
 
     The output has one line of links per sentence pair: `0-0 1-2` links source word 0 to target word 0 and
-    source word 1 to target word 2. The perplexity of each pass is written to stderr; for the sampler `bayes`,
-    the share of the links that changed.
-    The settings of --set are those of the alignment model.
+    source word 1 to target word 2. The perplexity halfway through and at the end of each stage of training
+    is written to stderr; for the sampler `bayes`, the share of the links that changed. The settings of --set
+    are those of the alignment model.
 
     Example: regard align corpus.de corpus.en -o links.txt --save-aligner aligner
     """
@@ -40,7 +40,7 @@ def align_command(call: ApiCall, output: OutputOption = None, json_file: JsonOpt
 
 
 def _report_pass(direction: str, iteration: "IterationStats") -> None:
-    """Print a pass of training, or some of them if a sampler makes hundreds."""
+    """Print the pass halfway through a stage of training, and its last."""
     interval = math.ceil(iteration.num_iterations / MAX_REPORTED_PASSES)
     if iteration.iteration % interval == 0 or iteration.iteration == iteration.num_iterations:
         statistics = ", ".join(f"{key} {value:.4g}" for key, value in iteration.values().items())
