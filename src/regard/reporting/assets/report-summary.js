@@ -7,7 +7,7 @@ const reportSummary = (() => {
     omission: ["omits", "omit"], drop: ["drops", "drop"],
     repetition: ["repeats", "repeat"], rep: ["repeats", "repeat"],
     addition: ["adds", "add"],
-    unrelated: ["translates another sentence", "translate another sentence"],
+    unrelated: ["is unrelated to the source", "are unrelated to the source"],
   };
   const TIPS = {
     omission: "Sentences with a source word that is not translated, according to the detector.",
