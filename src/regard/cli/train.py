@@ -75,8 +75,8 @@ def train_command(call: ApiCall, json_file: JsonOption = None) -> None:
     identical to those of an uninterrupted run. Ctrl-C and SIGTERM save the state, then exit with status 130
     or 143. A second Ctrl-C stops at once. Under `torchrun`, each process computes a share of every batch.
 
-    Example: regard init train.de train.en -o first.toml; then
-    regard train first.toml training.max_minutes=60
+    Example: regard train first.toml training.max_minutes=60; before,
+    regard init train.de train.en -o first.toml
     """
     if json_file is not None:
         from regard.api.training import check_training_output
