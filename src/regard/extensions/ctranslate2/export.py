@@ -163,8 +163,7 @@ def _check_model(config: ModelDescription) -> None:
     model = config.model
     if not isinstance(model, TransformerConfig):
         raise ConfigError(
-            f"model.kind = {model.kind!r}: CTranslate2 supports only Transformers "
-            "(`regard init --model transformer`)"
+            f"model.kind = {model.kind!r}: CTranslate2 needs a Transformer (regard init --model transformer)"
         )
     if layers := model.encoder.num_localness_layers:
         raise ConfigError(f"model.encoder.num_localness_layers = {layers}: CTranslate2 has no localness bias")

@@ -33,7 +33,5 @@ def serve(call: ApiCall) -> None:
     """
     missing = [name for name in ("fastapi", "uvicorn") if importlib.util.find_spec(name) is None]
     if missing:
-        raise UsageError(
-            f"regard serve needs {', '.join(missing)}. Install the packages with: pip install 'regard[serve]'"
-        )
+        raise UsageError(f"regard serve needs {', '.join(missing)}: pip install 'regard[serve]'")
     call(on_ready=print_message)
