@@ -22,7 +22,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from jaxtyping import Float
 
-from regard.extensions.check.base import CriticalError, FoldedPair, Mismatch, SentenceError, Side, WordPair
+from regard.extensions.check.base import CriticalError, Mismatch, SentenceError, Side, WordPair
 from regard.extensions.check.surface import MIN_PREFIX, prefix_similarity
 from regard.text.words import is_alphabetic
 
@@ -133,14 +133,9 @@ class CriticalWords:
                         each[1] += word.is_lost
         return model
 
-    def mismatches(self, pair: WordPair, folded: FoldedPair | None = None) -> tuple[Mismatch, ...]:
-        """Return the words of a pair without a counterpart, with the probability of an error.
-
-        Args:
-            pair: The pair.
-            folded: `pair.folded`, if it is known.
-        """
-        folded = folded or pair.folded
+    def mismatches(self, pair: WordPair) -> tuple[Mismatch, ...]:
+        """Return the words of a pair without a counterpart, with the probability of an error."""
+        folded = pair.folded
         return tuple(
             Mismatch(word.error, name, word.position, word.position + 1, self._probability(side, word))
             for side, name in enumerate(_SIDES)

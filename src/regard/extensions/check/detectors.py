@@ -241,8 +241,7 @@ def find_note(pair: WordPair, model: "ErrorModel | None" = None) -> Note | None:
         return "empty_translation" if pair.source else None
     if not pair.source:
         return "empty_source"
-    folded = pair.folded
-    if _is_copy(pair, folded):
+    if _is_copy(pair):
         return "copied"
     if model is not None:
         # A package that imports Numba, which takes a quarter of a second.
@@ -250,7 +249,7 @@ def find_note(pair: WordPair, model: "ErrorModel | None" = None) -> Note | None:
 
         words = model.aligner.vocabularies
         sides: tuple[Note, Note] = ("unknown_source", "unknown_translation")
-        for note, known, folded_words in zip(sides, words, folded, strict=True):
+        for note, known, folded_words in zip(sides, words, pair.folded, strict=True):
             # An encoder has no vocabulary.
             if not len(known) or known.numbers(folded_words).count(UNKNOWN) < _UNKNOWN * _MIN_WORDS:
                 continue
@@ -260,9 +259,10 @@ def find_note(pair: WordPair, model: "ErrorModel | None" = None) -> Note | None:
     return None
 
 
-def _is_copy(pair: WordPair, folded: tuple[tuple[str, ...], tuple[str, ...]]) -> bool:
-    least, there = _COPIED * max(len(pair.source), len(pair.target)), set(folded[1])
-    if sum(map(there.__contains__, folded[0])) < least:
+def _is_copy(pair: WordPair) -> bool:
+    words, others = pair.folded
+    least, there = _COPIED * max(len(words), len(others)), set(others)
+    if sum(map(there.__contains__, words)) < least:
         return False
     # Titles and lists of names are translated by copying them, and consist of capitalized words.
     source, target = (Counter(map(normalize_word, side)) for side in (pair.source, pair.target))

@@ -333,7 +333,7 @@ class ErrorModel:
             by_error = {error: float(sentence[error][number]) for error in ERRORS}
             by_error["unrelated"] = float(unrelated[number])
             each = {error: split[error][number] for error in ERRORS}
-            mismatches = self.critical.mismatches(pair, evidence.table.words.folded[number])
+            mismatches = self.critical.mismatches(pair)
             pair_scores.append(
                 PairScores(by_error | largest_probabilities(mismatches, COUNTED), each, mismatches)
             )
