@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from transformers import BertConfig, BertForMaskedLM, BertForSequenceClassification
 
 import regard.hf
-from regard.extensions.phrasebook.corpus import CorpusPair, generate_split
+from regard.extensions.phrasebook.corpus import CorpusPair, generate_splits
 
 PAD, CLS, SEP, MASK, UNK = range(5)
 LONGEST = 60
@@ -67,7 +67,8 @@ def main() -> None:
     options = parser.parse_args()
     torch.manual_seed(1)
     generator, sampler = random.Random(1), torch.Generator().manual_seed(1)
-    train, test = generate_split("train", 2000, seed=1), generate_split("test", 500, seed=1)
+    splits = generate_splits({"train": 2000, "test": 500}, seed=1)
+    train, test = splits["train"], splits["test"]
     words = vocabulary(train)
     config = BertConfig(
         vocab_size=len(words) + UNK + 1, hidden_size=96, num_hidden_layers=3, num_attention_heads=4,

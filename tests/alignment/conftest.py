@@ -4,7 +4,7 @@ import pytest
 from aligner_text import random_pairs
 
 from regard.alignment.corpus import Corpus
-from regard.extensions.phrasebook.corpus import generate_split
+from regard.extensions.phrasebook.corpus import generate_splits
 
 
 @pytest.fixture
@@ -15,5 +15,5 @@ def small():
 @pytest.fixture(scope="session")
 def phrases():
     """Return sentence pairs of the phrasebook and their corpus."""
-    pairs = generate_split("train", 3000, seed=3)
+    pairs = generate_splits({"train": 3000}, seed=3)["train"]
     return pairs, Corpus.from_tokens((pair.source, pair.target) for pair in pairs)

@@ -16,7 +16,7 @@ from regard.alignment.bayes_sampler import BayesConfig, Sampler, build_layout
 from regard.alignment.corpus import Corpus
 from regard.alignment.ibm import IBM1Config, IBMAligner
 from regard.alignment.symmetrize import symmetrize
-from regard.extensions.phrasebook.corpus import generate_split
+from regard.extensions.phrasebook.corpus import generate_splits
 from regard.metrics.alignment import alignment_score
 from regard.text.links import GoldLinks
 
@@ -31,7 +31,7 @@ def corpus_of(lines, words=None):
 
 @pytest.fixture(scope="module")
 def text():
-    pairs = generate_split("train", 200, seed=3)
+    pairs = generate_splits({"train": 200}, seed=3)["train"]
     corpus = Corpus.from_tokens((pair.source, pair.target) for pair in pairs)
     return corpus, [GoldLinks(sure=pair.links, possible=pair.links) for pair in pairs]
 

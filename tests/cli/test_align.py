@@ -10,7 +10,7 @@ import pytest
 from command_runs import invoke
 
 from regard.errors import ConfigError, DataError, UsageError
-from regard.extensions.phrasebook.corpus import generate_split
+from regard.extensions.phrasebook.corpus import generate_splits
 from regard.text.compression import zstd
 from regard.text.links import parse_links
 
@@ -21,7 +21,7 @@ run = partial(invoke, "align")
 @pytest.fixture(scope="module")
 def text(tmp_path_factory):
     directory = tmp_path_factory.mktemp("text")
-    pairs = generate_split("train", 300, seed=1)
+    pairs = generate_splits({"train": 300}, seed=1)["train"]
     for name, side in (("de", 0), ("en", 1)):
         sentences = [(pair.source, pair.target)[side] for pair in pairs]
         lines = "".join(" ".join(words) + "\n" for words in sentences)

@@ -6,7 +6,7 @@ from torch.nn import functional as F
 
 from regard.data.batch import collate
 from regard.errors import TrainingDivergedError
-from regard.extensions.phrasebook.corpus import generate_split
+from regard.extensions.phrasebook.corpus import generate_splits
 from regard.models.rnn.tagger import FertilityTagger, TaggerConfig
 from regard.runs.fertility_predictor import FertilityPredictor
 from regard.runs.weights import load_weights, state_file
@@ -39,7 +39,7 @@ def _one_thread():
 
 
 def tagged(name, size):
-    pairs = generate_split(name, size, seed=1)
+    pairs = generate_splits({name: size}, seed=1)[name]
     return TaggedSentences([pair.source for pair in pairs], [pair.fertilities for pair in pairs])
 
 

@@ -10,10 +10,8 @@ from regard.extensions.phrasebook.corpus import (
     SPLITS,
     CorpusPair,
     generate,
-    generate_split,
     generate_splits,
     random_sentences,
-    split_of,
     write_splits,
 )
 from regard.text.links import parse_gold_links
@@ -100,8 +98,7 @@ def test_splits_are_disjoint_for_all_seeds_and_sizes():
 
 def test_a_split_depends_neither_on_other_splits_nor_on_its_size():
     splits = generate_splits({"train": 400, "valid": 10, "test": 50}, 3)
-    assert generate_split("test", 20, 3) == splits["test"][:20]
-    assert all(split_of(pair) == "valid" for pair in splits["valid"])
+    assert generate_splits({"test": 20}, 3)["test"] == splits["test"][:20]
 
 
 def test_word_frequencies_decrease_as_in_natural_text(pairs):
@@ -119,7 +116,8 @@ def test_written_files_are_parallel_and_equal_the_generated_pairs(tmp_path):
         assert set(paths) <= set(files)
         texts = [path.read_text("utf-8").split("\n") for path in paths]
         assert all(len(lines) == size + 1 and lines[-1] == "" for lines in texts)
-        for pair, de, en, talp, fertility in zip(generate_split(name, size, 1), *texts, strict=False):
+        pairs = generate_splits({name: size}, 1)[name]
+        for pair, de, en, talp, fertility in zip(pairs, *texts, strict=False):
             assert de == " ".join(pair.source)
             assert en == " ".join(pair.target)
             assert parse_gold_links(talp).sure == pair.links

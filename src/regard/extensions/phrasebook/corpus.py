@@ -154,19 +154,8 @@ def generate(seed: int) -> Iterator[CorpusPair]:
             yield pair
 
 
-def split_of(pair: CorpusPair) -> SplitName:
-    """Return the split of a pair, which depends on its German side only."""
-    bucket = zlib.crc32(" ".join(pair.source).encode()) % 100
-    return "train" if bucket < _TRAIN else "valid" if bucket < _TRAIN + _VALID else "test"
-
-
-def generate_split(name: SplitName, size: int, seed: int) -> list[CorpusPair]:
-    """Return the first `size` pairs of a split."""
-    return generate_splits({name: size}, seed)[name]
-
-
 def generate_splits(sizes: Mapping[SplitName, int], seed: int) -> dict[SplitName, list[CorpusPair]]:
-    """Return several splits; each sentence is generated only once.
+    """Return the first pairs of several splits; the German side of a pair determines its split.
 
     Args:
         sizes: Number of pairs of each split.
@@ -178,7 +167,8 @@ def generate_splits(sizes: Mapping[SplitName, int], seed: int) -> dict[SplitName
     pairs = generate(seed)
     while missing:
         pair = next(pairs)
-        name = split_of(pair)
+        bucket = zlib.crc32(" ".join(pair.source).encode()) % 100
+        name: SplitName = "train" if bucket < _TRAIN else "valid" if bucket < _TRAIN + _VALID else "test"
         if len(splits.get(name, ())) < sizes.get(name, 0):
             splits[name].append(pair)
             missing -= 1
