@@ -53,7 +53,8 @@ def test_line_search_equals_a_fine_grid(seed: int) -> None:
     lists = random_lists(seed)
     random_ = np.random.default_rng(seed)
     weights, direction = random_.normal(size=3), random_.normal(size=3)
-    step, value = line_search(lists, weights, direction, 8.0)
+    slopes, heights = lists.features @ direction, lists.features @ weights
+    step, value = line_search(lists.offsets, slopes, heights, lists.counts, 8.0)
     assert abs(step) <= 8
     assert lists.bleu(weights + step * direction) == pytest.approx(value, abs=1e-9)
     grid = [lists.bleu(weights + x * direction) for x in np.linspace(-8, 8, 4001)]

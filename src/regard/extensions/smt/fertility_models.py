@@ -148,11 +148,10 @@ class FertilityAligner(EMAligner):
 
     def count(self, corpus: Corpus, links: np.ndarray) -> np.ndarray:
         """Return the number of each displacement, then of each fertility of each word, in links of a text."""
-        displacements = count_displacements(corpus.layout(), links, self.cepts)
         totals = np.zeros((len(corpus.source.words) + 1, MAX_FERTILITY + 1))
         fertilities = np.minimum(count_fertilities(corpus, links), MAX_FERTILITY)
         np.add.at(totals, (corpus.source.sentence_tokens, fertilities), 1)
-        return np.concatenate([displacements, totals.ravel()])
+        return np.concatenate([count_displacements(corpus.layout(), links, self.cepts), totals.ravel()])
 
     def _update(self, counts: np.ndarray) -> None:
         """Set the fertilities and displacements from the counts that `count` returns."""
@@ -280,9 +279,8 @@ def _score(row, layout, learned, out):
         fertility_scores[m, f] = fertility_scores[m, f - 1] + EXCESS_LOG_PROB if f else 0.0
         if 2 * f <= n:
             choices = math.lgamma(n - f + 1) - math.lgamma(f + 1) - math.lgamma(n - 2 * f + 1)
-            fertility_scores[m, f] = (
-                choices + f * math.log(learned.null) + (n - 2 * f) * math.log(1 - learned.null)
-            )
+            null_score = f * math.log(learned.null) + (n - 2 * f) * math.log(1 - learned.null)
+            fertility_scores[m, f] = choices + null_score
     return _Pair(scores, fertility_scores, links, sizes)
 
 
@@ -378,11 +376,10 @@ def climb_links(first_row, last_row, layout, learned, links, posteriors, null_po
         for i in range(m + 1):
             sums[0] += pair.fertility_scores[i, pair.sizes[i]]
         for j in range(n):
-            total, links[at + j] = 0.0, pair.links[j] if pair.links[j] < m else -1
+            links[at + j] = pair.links[j] if pair.links[j] < m else -1
             sums[0] += pair.link_scores[j, pair.links[j]]
-            for i in range(m + 1):
-                gains[j, i] = math.exp(gains[j, i])
-                total += gains[j, i]
+            gains[j] = np.exp(gains[j])
+            total = gains[j].sum()
             for i in range(m):
                 posteriors[layout.cells[row] + i * n + j] = gains[j, i] / total
             null_posteriors[at + j] = gains[j, m] / total

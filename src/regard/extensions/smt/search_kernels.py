@@ -92,8 +92,9 @@ def stack_search(
     used, final, heads[0], counts[0] = 1, -1, 0, 1
     for covered in range(n):
         floor = best[covered] - max_score_difference
-        rows = _select_for_extension(covered, heads, counts, numbers, totals, stack_size, floor)
-        for row in rows:
+        rows = _stack_rows(covered, heads, counts, numbers)
+        rows = rows[stable_argsort(-totals[rows])[:stack_size]]
+        for row in rows[totals[rows] >= floor]:
             first, last, option = numbers[row, FIRST], numbers[row, LAST], numbers[row, OPTION]
             state, score = numbers[row, STATE], scores[row]
             for number in range(_find_extensions(numbers[row], options, distortion_limit, extensions)):
@@ -198,14 +199,6 @@ def _stack_rows(stack, heads, counts, numbers):
         rows[place] = row
         row = numbers[row, NEXT_IN_STACK]
     return rows
-
-
-@njit(nogil=True, cache=True)
-def _select_for_extension(stack, heads, counts, numbers, totals, size, floor):
-    """Return the hypotheses of a stack that are extended, best first."""
-    rows = _stack_rows(stack, heads, counts, numbers)
-    best = rows[stable_argsort(-totals[rows])[:size]]
-    return best[totals[best] >= floor]
 
 
 @njit(nogil=True, cache=True)

@@ -59,24 +59,6 @@ class NBestLists:
         return float(compute_bleu(self.counts[rows].sum(0)))
 
 
-def line_search(
-    lists: NBestLists, weights: np.ndarray, direction: np.ndarray, max_step: float = np.inf
-) -> tuple[float, float]:
-    """Return the step along a direction that gives the highest BLEU, and that BLEU in [0, 1].
-
-    The step is the middle of the interval with the highest BLEU, or of the widest of several such intervals.
-
-    Args:
-        lists: The n-best lists.
-        weights: The weights at which the line starts.
-        direction: The direction of the line.
-        max_step: The maximum length of the step, in either direction.
-    """
-    slopes, heights = lists.features @ direction, lists.features @ weights
-    step, value = _search_line(lists.offsets, slopes, heights, lists.counts, max_step)
-    return float(step), float(value)
-
-
 def maximize_bleu(
     lists: NBestLists, weights: np.ndarray, tuned: np.ndarray, restarts: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, float]:
@@ -115,7 +97,8 @@ def _coordinate_ascent(
         for direction in [*np.eye(len(weights))[free], *random_directions]:
             # The n-best lists represent the search space only near the weights that they were made with.
             reach = 4 * scale / max(float(np.abs(direction).max()), 1e-12)
-            step, bleu = line_search(lists, weights, direction, reach)
+            slopes, heights = lists.features @ direction, lists.features @ weights
+            step, bleu = line_search(lists.offsets, slopes, heights, lists.counts, reach)
             if bleu > value + MIN_BLEU_GAIN / 10:
                 weights, value = weights + step * direction, bleu
         if value < before + MIN_BLEU_GAIN:
@@ -124,8 +107,14 @@ def _coordinate_ascent(
 
 
 @njit(nogil=True, cache=True)
-def _search_line(offsets, slopes, heights, counts, reach):
-    """Sweep over the corners of all upper envelopes from left to right."""
+def line_search(offsets, slopes, heights, counts, reach):
+    """Return the step of at most `reach` along a line that gives the highest BLEU, and that BLEU in [0, 1].
+
+    The step is the middle of the interval with the highest BLEU, or of the widest of several such intervals.
+    The corners of all upper envelopes, from left to right, separate the intervals. `slopes` and `heights` are
+    float64 [translations]: the features in the direction of the line, and the scores where it starts.
+    `offsets` and `counts` are those of `NBestLists`.
+    """
     corners, deltas = np.empty(len(slopes)), np.empty((len(slopes), 2), np.int64)
     total = np.zeros(NUM_STATISTICS)
     used = 0
