@@ -273,7 +273,7 @@ class _FindingsOutput:
         """Write the findings of sentences, and return the hashes of segments in which all are accepted."""
         forms, segments = self.forms, {each.segment for each in findings}
         if self.accept_file is not None:
-            self.accept_file.write(forms.accepted_lines(findings))
+            self.accept_file.write("".join(f"{key}\n" for key in sorted({each.key for each in findings})))
         findings = forms.without_accepted(findings, self.accepted)
         if self.findings_file is not None:
             if self.form == "xliff":

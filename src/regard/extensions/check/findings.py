@@ -179,11 +179,6 @@ def _finding(
     )
 
 
-def accepted_lines(findings: Iterable[Finding]) -> str:
-    """Return the sorted lines of a file of accepted findings: the hash of a segment and a type."""
-    return "".join(f"{key}\n" for key in sorted({each.key for each in findings}))
-
-
 def read_accepted(path: Path | str) -> frozenset[str]:
     """Read a file of accepted findings.
 

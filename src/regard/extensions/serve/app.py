@@ -4,7 +4,6 @@ import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict
-from functools import partial
 from importlib.resources import files
 from typing import Any
 
@@ -263,8 +262,4 @@ def _add_page(app: FastAPI) -> None:
     for package in ("regard.reporting", "regard.extensions.serve"):
         for file in (files(package) / "assets").iterdir():
             path = {"index.html": "", "docs.html": "docs"}.get(file.name, file.name)
-            app.add_route(f"/{path}", partial(_send_file, str(file)), include_in_schema=False)
-
-
-def _send_file(path: str, _: Request) -> Response:
-    return FileResponse(path)
+            app.add_route(f"/{path}", lambda _, path=str(file): FileResponse(path), include_in_schema=False)
