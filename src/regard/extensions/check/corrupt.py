@@ -6,7 +6,7 @@ regard.check("test.de", made.translations, checker="checker").evaluate(made.labe
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import count, pairwise, repeat
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -118,19 +118,9 @@ def corrupt(
     corrupted_pairs = corrupt_pairs(pairs, links, config)
     # An unrelated translation is the whole line of another pair.
     whole = {pair.target: line for pair, line in zip(pairs, lines[1], strict=True)}
-    texts = [
-        _render(line, pair, corrupted, whole)
-        for line, pair, corrupted in zip(lines[1], pairs, corrupted_pairs, strict=True)
-    ]
-    labels = [
-        _labels(number, corrupted, source, text)
-        for number, (corrupted, source, text) in enumerate(
-            zip(corrupted_pairs, lines[0], texts, strict=True), 1
-        )
-    ]
-    return CorruptedText(
-        tuple(lines[0]), tuple(texts), tuple(labels), tuple(corrupted.kind for corrupted in corrupted_pairs)
-    )
+    texts = tuple(map(_render, lines[1], pairs, corrupted_pairs, repeat(whole)))
+    labels = tuple(map(_labels, count(1), corrupted_pairs, lines[0], texts))
+    return CorruptedText(tuple(lines[0]), texts, labels, tuple(each.kind for each in corrupted_pairs))
 
 
 def _find_links(
