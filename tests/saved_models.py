@@ -23,6 +23,12 @@ SOURCE, TARGET = "a b c d e f g", "A B C D E F G"
 LSTM = {"embedding_size": 8, "encoder": {"hidden_size": 8}, "decoder": {"hidden_size": 8}, "init_range": 0.7}
 
 
+def small_rnn(size: int) -> dict[str, Any]:
+    """Return the settings of a model with one layer of the given size in the encoder and in the decoder."""
+    layers = {"num_layers": 1, "hidden_size": size}
+    return {"embedding_size": size, "encoder": layers, "decoder": layers}
+
+
 def words_side(words: str) -> TextSide:
     """Return the text processing of words that are separated by spaces."""
     return TextSide(WordsTokenizer(WordsConfig()), Vocabulary((*SPECIAL_TOKENS, *words.split())))

@@ -26,6 +26,7 @@ from regard.training.fertility import add_fertilities
 from regard.training.metrics_logger import read_metrics
 from regard.training.run import run_training as train
 from regard.training.run_config import RunConfig, load_config
+from saved_models import small_rnn
 
 SOURCE = Path(__file__).parents[1] / "src"
 
@@ -52,11 +53,7 @@ def _plain(directory: Path, **training: object) -> dict:
             "train": [corpora["train"]],
             "valid": corpora["valid"],
         },
-        "model": {
-            "embedding_size": 8,
-            "encoder": {"num_layers": 1, "hidden_size": 8},
-            "decoder": {"num_layers": 1, "hidden_size": 8},
-        },
+        "model": small_rnn(8),
         "training": {
             "batch_size": 16,
             "max_epochs": 2,

@@ -22,12 +22,9 @@ from regard.runs.serialization import read_metadata
 from regard.text.files import directory_lock
 from regard.training.run import run_training as train
 from regard.training.run_config import RunConfig, load_config
+from saved_models import small_rnn
 
-MODEL = {
-    "embedding_size": 4,
-    "encoder": {"num_layers": 1, "hidden_size": 4},
-    "decoder": {"num_layers": 1, "hidden_size": 4},
-}
+MODEL = small_rnn(4)
 SPARSE = MODEL | {"attention": {"kind": "soft", "normalizer": "sparsemax"}}
 TRAINING = {"batch_size": 8, "max_epochs": 1, "checkpoint": {"keep_last_epochs": 1}}
 

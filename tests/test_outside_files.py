@@ -26,18 +26,14 @@ from regard.extensions.phrasebook.corpus import generate
 from regard.extensions.serve.engine import load_engines, to_plain_text
 from regard.training.run import run_training
 from regard.training.run_config import RunConfig, load_config
+from saved_models import small_rnn
 
 pytestmark = [
     pytest.mark.faults,
     pytest.mark.skipif(sys.platform != "linux", reason="opened files are observed with inotify"),
 ]
 
-MODEL = {
-    "embedding_size": 4,
-    "encoder": {"num_layers": 1, "hidden_size": 4},
-    "decoder": {"num_layers": 1, "hidden_size": 4},
-    "attention": {"kind": "constrained"},
-}
+MODEL = small_rnn(4) | {"attention": {"kind": "constrained"}}
 FERTILITY = {"kind": "predicted", "aligner": "ibm1", "hidden_size": 4, "max_epochs": 1}
 TRAINING = {"batch_size": 64, "max_epochs": 1, "checkpoint": {"keep_last_epochs": 1}}
 IN_OPEN = 0x20  # from sys/inotify.h

@@ -9,16 +9,13 @@ import regard
 from regard.config import from_dict
 from regard.errors import ConfigError, DataError, UsageError
 from regard.training.run_config import RunConfig
+from saved_models import small_rnn
 
 PAIRS = [(f"w{i % 7} w{i % 5}", f"w{i % 5} w{i % 7}") for i in range(60)]
 RUN = {
     "device": "cpu",
     "data": {"train": [{"source": "a", "target": "b"}], "valid": {"source": "a", "target": "b"}},
-    "model": {
-        "embedding_size": 8,
-        "encoder": {"num_layers": 1, "hidden_size": 8},
-        "decoder": {"num_layers": 1, "hidden_size": 8},
-    },
+    "model": small_rnn(8),
     "training": {"max_steps": 3},
 }
 

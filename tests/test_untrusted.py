@@ -21,18 +21,14 @@ from regard.runs.weights import named_weights
 from regard.text.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from regard.training.run_config import RunConfig
+from saved_models import small_rnn
 
 SIDE = TextSide(WordsTokenizer(WordsConfig()), Vocabulary((*SPECIAL_TOKENS, "a", "b")))
 PAIR = {"source": "/etc/passwd", "target": "/etc/passwd"}
-SMALL = {
-    "embedding_size": 4,
-    "encoder": {"num_layers": 1, "hidden_size": 4},
-    "decoder": {"num_layers": 1, "hidden_size": 4},
-}
 MODELS = {
-    "rnn": SMALL,
+    "rnn": small_rnn(4),
     "transformer": {"d_model": 8, "num_heads": 2, "feed_forward": {"ffn_size": 8}},
-    "conv": SMALL,
+    "conv": small_rnn(4),
 }
 
 

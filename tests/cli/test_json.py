@@ -13,16 +13,12 @@ from regard.config import dump_toml, from_dict
 from regard.config.results import Result
 from regard.extensions.tour import report as tour_report
 from regard.training.run_config import RunConfig
-from saved_models import save_model
+from saved_models import save_model, small_rnn
 
 TEXT = ["a b c", "d e", "f g a b e", "c c c c"]
 RUN = {
     "device": "cpu",
-    "model": {
-        "embedding_size": 8,
-        "encoder": {"num_layers": 1, "hidden_size": 8},
-        "decoder": {"num_layers": 1, "hidden_size": 8},
-    },
+    "model": small_rnn(8),
     "training": {"max_steps": 2},
 }
 ANALYSIS = "--source in.txt --reference ref.txt --num-threads 1"
