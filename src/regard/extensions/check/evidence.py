@@ -245,7 +245,6 @@ class LinkModel:
 
         # The HMM takes a quarter of the time of the Bayesian aligner.
         aligner = train_both(Corpus.from_tokens(map(tokens, training)), HMMConfig(), setup, lowercase=True)
-
         for direction in (aligner.forward, aligner.backward):
             if isinstance(direction, EMAligner):
                 direction.compact()
