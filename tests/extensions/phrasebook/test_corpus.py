@@ -108,6 +108,18 @@ def test_word_frequencies_decrease_as_in_natural_text(pairs):
     assert 1500 < len(ranked) < 4000
 
 
+def test_series_repeat_a_few_words_and_have_disjoint_splits(pairs):
+    series = list(islice(generate(5, series=True), 3_000))
+    splits = generate_splits({"train": 500, "valid": 50, "test": 50}, 6, series=True)
+    sources = [{pair.source for pair in split} for split in splits.values()]
+    assert len(set.union(*sources)) == sum(map(len, sources))
+    words, common = (Counter(w for p in text for w in p.source) for text in (series, pairs[:3_000]))
+    assert 2 * len(words) < len(common) and words.total() > 1.2 * common.total()
+    for pair in series:
+        assert {j for _, j in pair.links} == set(range(len(pair.target))), pair
+        assert pair.source[-1] == pair.target[-1] == "."
+
+
 def test_written_files_are_parallel_and_equal_the_generated_pairs(tmp_path):
     files = write_splits(tmp_path / "corpus", {"train": 40, "valid": 5, "test": 5}, 1)
     assert set(files) == set((tmp_path / "corpus").iterdir())

@@ -11,7 +11,6 @@ from regard.extensions.phrasebook.lexicon import (
     Token,
     Verb,
     Word,
-    zipf_distribution,
 )
 from regard.extensions.phrasebook.morphology import ACC, DAT, DEFINITE_FORMS, NOM, PLURAL
 from regard.extensions.phrasebook.noun_phrases import NounPhrase, contract
@@ -37,11 +36,11 @@ class ClauseBuilder:
         transitive = lexicon.verbs["transitive"].items
         kinds = sorted({kind for verb in transitive for kind in verb.objects})
         self._taking = {
-            kind: zipf_distribution(verb for verb in transitive if kind in verb.objects) for kind in kinds
+            kind: lexicon.zipf(verb for verb in transitive if kind in verb.objects) for kind in kinds
         }
-        self._passive = zipf_distribution(verb for verb in transitive if "passive" in verb.features)
+        self._passive = lexicon.zipf(verb for verb in transitive if "passive" in verb.features)
         self._located = {verb.forms.infinitive: verb for verb in lexicon.verbs["location"].items}
-        self._doing = zipf_distribution(verb for verb in transitive if "person" in verb.subjects)
+        self._doing = lexicon.zipf(verb for verb in transitive if "person" in verb.subjects)
 
     def clause(self, constraints: ClauseConstraints, given_object: NounPhrase | None = None) -> Clause:
         """Return a random clause; `given_object` is its accusative or dative object (a question word)."""

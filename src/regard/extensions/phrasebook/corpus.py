@@ -35,6 +35,7 @@ SPLITS: tuple[SplitName, ...] = ("train", "valid", "test")
 # Percentage of pairs for training and for validation; the other pairs are for testing.
 _TRAIN, _VALID = 80, 10
 MAX_WORDS, MIN_WORDS = 40, 3
+_SERIES_EXPONENT = 8.0  # of the Zipf-like distributions, instead of 1
 
 
 @configclass
@@ -101,14 +102,16 @@ def realize(phrase: Phrase) -> CorpusPair:
     return CorpusPair(tuple(source), tuple(target), links)
 
 
-def random_sentences(seed: int) -> Iterator[CorpusPair]:
+def random_sentences(seed: int, series: bool = False) -> Iterator[CorpusPair]:
     """Yield an infinite stream of sentence pairs, some of them equal.
 
     Args:
         seed: A non-negative seed. The same seed gives the same sentences on every machine.
+        series: Whether all sentences are series of one to three main clauses, whose words are mostly
+            frequent ones. A small model learns their words fast, and loses count of their clauses.
     """
     draw = RandomChoices(seed)
-    clauses = ClauseBuilder(draw, lexicon())
+    clauses = ClauseBuilder(draw, lexicon(_SERIES_EXPONENT if series else 1.0))
     several, patterns = Subordination(clauses), Patterns(clauses)
     # Relative frequencies of the constructions.
     constructions: Distribution[Callable[[], Phrase]] = Distribution(
@@ -133,19 +136,22 @@ def random_sentences(seed: int) -> Iterator[CorpusPair]:
             patterns.more_and_more: 6,
         }
     )
+    if series:
+        constructions = Distribution({several.series: 1})
     while True:
         yield realize(draw.sample(constructions)())
 
 
-def generate(seed: int) -> Iterator[CorpusPair]:
+def generate(seed: int, series: bool = False) -> Iterator[CorpusPair]:
     """Yield an infinite stream of sentence pairs with distinct sources and 3 to 40 words on each side.
 
     Args:
         seed: A non-negative seed. It gives the same pairs on every machine and with every Python version.
+        series: See `random_sentences`.
     """
     # Hashes of 12 bytes need less memory than the sentences.
     seen: set[bytes] = set()
-    for pair in random_sentences(seed):
+    for pair in random_sentences(seed, series):
         if not (MIN_WORDS <= len(pair.source) <= MAX_WORDS and MIN_WORDS <= len(pair.target) <= MAX_WORDS):
             continue
         key = blake2b(" ".join(pair.source).encode(), digest_size=12).digest()
@@ -154,17 +160,20 @@ def generate(seed: int) -> Iterator[CorpusPair]:
             yield pair
 
 
-def generate_splits(sizes: Mapping[SplitName, int], seed: int) -> dict[SplitName, list[CorpusPair]]:
+def generate_splits(
+    sizes: Mapping[SplitName, int], seed: int, series: bool = False
+) -> dict[SplitName, list[CorpusPair]]:
     """Return the first pairs of several splits; the German side of a pair determines its split.
 
     Args:
         sizes: Number of pairs of each split.
         seed: A non-negative seed.
+        series: See `random_sentences`.
     """
     splits: dict[SplitName, list[CorpusPair]] = {name: [] for name in sizes}
     # Pairs of a split that is full are generated, too: the stream is the same for all sizes.
     missing = sum(sizes.values())
-    pairs = generate(seed)
+    pairs = generate(seed, series)
     while missing:
         pair = next(pairs)
         bucket = zlib.crc32(" ".join(pair.source).encode()) % 100
@@ -187,7 +196,9 @@ def write_corpus(output_dir: Path | str, options: PhrasebookConfig | None = None
     return write_splits(output_dir, sizes, options.seed)
 
 
-def write_splits(folder: Path | str, sizes: Mapping[SplitName, int], seed: int) -> list[Path]:
+def write_splits(
+    folder: Path | str, sizes: Mapping[SplitName, int], seed: int, series: bool = False
+) -> list[Path]:
     """Write splits as files `.de`, `.en`, `.talp` (gold links) and `.fertility` (one number per German word).
 
     The text is tokenized: punctuation and the English `'s` are separate words, and words are separated by
@@ -197,6 +208,7 @@ def write_splits(folder: Path | str, sizes: Mapping[SplitName, int], seed: int) 
         folder: The output directory, which is created if it does not exist.
         sizes: Number of pairs of each split. An empty split gives empty files.
         seed: A non-negative seed.
+        series: See `random_sentences`.
 
     Returns:
         The paths of the written files, four per split.
@@ -210,7 +222,7 @@ def write_splits(folder: Path | str, sizes: Mapping[SplitName, int], seed: int) 
     except OSError as error:
         raise DataError(f"{folder}: cannot create the directory: {error.strerror or error}") from None
     written: list[Path] = []
-    for name, pairs in generate_splits(sizes, seed).items():
+    for name, pairs in generate_splits(sizes, seed, series).items():
         texts = {
             "de": (" ".join(pair.source) for pair in pairs),
             "en": (" ".join(pair.target) for pair in pairs),

@@ -8,7 +8,7 @@ import tomllib
 from bisect import bisect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from itertools import accumulate, groupby
 from operator import itemgetter
 from pathlib import Path
@@ -52,9 +52,9 @@ class Distribution(Generic[_T]):
         self.cumulative[-1] = 1.0
 
 
-def zipf_distribution(items: Iterable[_T]) -> Distribution[_T]:
-    """Return a Zipf-like distribution: item r, counted from 1, has a weight of 1 / (r + 3)."""
-    return Distribution({item: 1 / (rank + 4) for rank, item in enumerate(items)})
+def zipf_distribution(items: Iterable[_T], exponent: float = 1.0) -> Distribution[_T]:
+    """Return a Zipf-like distribution: item r, counted from 1, has a weight of 1 / (r + 3) ** exponent."""
+    return Distribution({item: 1 / (rank + 4) ** exponent for rank, item in enumerate(items)})
 
 
 @cache
@@ -312,11 +312,11 @@ def _expression(row: TableRow) -> Expression:
     return Expression(german, english, links)
 
 
-def _expressions(rows: list[TableRow]) -> Distribution[Expression]:
+def _expressions(rows: list[TableRow], exponent: float) -> Distribution[Expression]:
     """Return the expressions of a category with their weights, which all rows have or none."""
     entries = [_expression(row) for row in rows]
     if not rows[0]["weight"]:
-        return zipf_distribution(entries)
+        return zipf_distribution(entries, exponent)
     return Distribution({entry: int(row["weight"]) for entry, row in zip(entries, rows, strict=True)})
 
 
@@ -330,23 +330,23 @@ class Lexicon:
         describing: The adjectives of each semantic class.
         verbs: The verbs of each valency frame.
         expressions: The fixed expressions of each category.
+        zipf: Returns the Zipf-like distribution of items in the order of their frequency.
     """
 
-    def __init__(self) -> None:
-        """Read the tables."""
+    def __init__(self, exponent: float = 1.0) -> None:
+        """Read the tables; `exponent` is that of the Zipf-like distributions."""
+        self.zipf = zipf = partial(zipf_distribution, exponent=exponent)
         rows = _read("nouns")
         nouns = {row["lemma"]: _noun(row) for row in rows}
         # The rows of subclasses refer to nouns of the main table and add no entries of their own.
         classes = _grouped(rows + _read("noun_subclasses"), "class")
-        self.nouns = {
-            kind: zipf_distribution(nouns[row["lemma"]] for row in group) for kind, group in classes.items()
-        }
+        self.nouns = {kind: zipf(nouns[row["lemma"]] for row in group) for kind, group in classes.items()}
         professions = self.nouns["profession"].items
         self.professions = {
-            gender: zipf_distribution(noun for noun in professions if noun.gender == gender)
+            gender: zipf(noun for noun in professions if noun.gender == gender)
             for gender in (MASCULINE, FEMININE)
         }
-        self.places = zipf_distribution(
+        self.places = zipf(
             Place(
                 nouns[row["lemma"]],
                 at=(row["position"], row["english_position"]),
@@ -357,15 +357,17 @@ class Lexicon:
         )
         adjectives = [_adjective(row) for row in _read("adjectives")]
         self.describing = {
-            kind: zipf_distribution(adjective for adjective in adjectives if kind in adjective.kinds)
+            kind: zipf(adjective for adjective in adjectives if kind in adjective.kinds)
             for kind in {kind: None for adjective in adjectives for kind in adjective.kinds}
         }
         verbs, expressions = _grouped(_read("verbs"), "frame"), _grouped(_read("expressions"), "category")
-        self.verbs = {frame: zipf_distribution(map(_verb, group)) for frame, group in verbs.items()}
-        self.expressions = {category: _expressions(group) for category, group in expressions.items()}
+        self.verbs = {frame: zipf(map(_verb, group)) for frame, group in verbs.items()}
+        self.expressions = {
+            category: _expressions(group, exponent) for category, group in expressions.items()
+        }
 
 
 @cache
-def lexicon() -> Lexicon:
-    """Return the lexicon, which is read on first use."""
-    return Lexicon()
+def lexicon(exponent: float = 1.0) -> Lexicon:
+    """Return the lexicon, which is read on first use; see `Lexicon`."""
+    return Lexicon(exponent)

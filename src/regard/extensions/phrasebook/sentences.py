@@ -6,7 +6,7 @@ from regard.extensions.phrasebook.clause_builder import ClauseBuilder
 from regard.extensions.phrasebook.clauses import Clause, ClauseConstraints, Order, bare_clause, order_clause
 from regard.extensions.phrasebook.lexicon import Phrase, Word, concatenate, sentence, weights, word_phrase
 from regard.extensions.phrasebook.morphology import ACC, NOM
-from regard.extensions.phrasebook.noun_phrases import NounPhrase
+from regard.extensions.phrasebook.noun_phrases import NounPhrase, coordinate
 from regard.extensions.phrasebook.verb_group import Plan, Tense, infinitive_group
 
 _STAYING = ("sit", "stand", "live", "stay", "spend")
@@ -199,6 +199,12 @@ class Subordination(MainClauses):
             # German has a comma before `aber` and `denn`; English only before `but`.
             parts.insert(1, word_phrase(",", ",") if link == "aber" else word_phrase(","))
         return sentence(*parts)
+
+    def series(self) -> Phrase:
+        """Return one to three coordinated main clauses: `Er liest, sie schläft und ich warte`."""
+        constraints = ClauseConstraints(timed=0.2)
+        clauses = [self.main(self.clauses.clause(constraints)) for _ in range(1 + self.draw.sample_below(3))]
+        return sentence(coordinate(clauses))
 
     def infinitive(self) -> Phrase:
         """Return a sentence with an infinitive clause: `Sie versucht, das Buch zu lesen`."""
