@@ -13,9 +13,9 @@ from regard.alignment import Corpus, WordAligner
 from regard.analysis.inputs import no_progress
 from regard.cli.main import app
 from regard.config import read_config
-from regard.errors import TrainingInterruptedError, UsageError
+from regard.errors import DataError, TrainingInterruptedError, UsageError
 from regard.extensions.tour import runner
-from regard.extensions.tour.report import write_report
+from regard.extensions.tour.report import QuickstartResults, run_quickstart, write_report
 from regard.extensions.tour.runner import SYSTEMS, Tour
 from regard.metrics.alignment import alignment_score
 from regard.text.files import recipes_dir
@@ -117,6 +117,16 @@ def test_command_reuses_the_models_and_shows_the_results(tour: Tour, figures, mo
     for system in figures.systems:
         row = next(line for line in result.stdout.splitlines() if line.startswith(system["label"]))
         assert f"{system['scores']['bleu']['value']:.1f}" in row
+
+
+def test_finished_quickstart_returns_the_stored_results(tmp_path) -> None:
+    systems = ({"name": "soft", "scores": {"aer": None}},)
+    stored = QuickstartResults(systems, {"bleu": "a signature"}, tmp_path / "report.html", None)
+    stored.save(tmp_path / "quickstart.json")
+    assert run_quickstart(tmp_path, nullcontext).to_dict() == stored.to_dict()
+    (tmp_path / "quickstart.json").write_text("[]")
+    with pytest.raises(DataError, match="not the results of the quickstart"):
+        run_quickstart(tmp_path, nullcontext)
 
 
 def test_unknown_system_is_rejected_by_name() -> None:

@@ -33,8 +33,8 @@ def quickstart(
     """Train two small models on the built-in corpus, and compare their translations, scores and attention.
 
     Both translate from German to English: one with soft attention, the other with attention bounded by
-    fertilities, which limits how often each word is translated. The command takes several minutes on
-    two CPU cores. Run the same command again to resume after an interruption.
+    fertilities, which limits how often each word is translated. The command takes about
+    four minutes of processor time. Run the same command again to resume after an interruption.
 
     Example: regard quickstart --output-dir first
     """

@@ -152,11 +152,13 @@ class Tour:
         sizes: The number of sentence pairs of each split.
         overrides: Options that override those of the neural systems' recipes, such as
             `training.max_epochs=1`.
+        series: Whether the sentences are series of main clauses; see `random_sentences` of the corpus.
     """
 
     output_dir: Path
     sizes: Mapping[Literal["train", "valid", "test"], int] = field(default_factory=lambda: CORPUS_SIZES)
     overrides: tuple[str, ...] = ()
+    series: bool = False
 
     def corpus_path(self, split: str, suffix: str) -> Path:
         """Return the path of a corpus file with the ending `de`, `en` or `talp` (gold links)."""
@@ -169,7 +171,7 @@ class Tour:
     def write_corpus(self) -> None:
         """Write the built-in corpus."""
         write_splits = require_hook("example_corpus", "phrasebook")
-        write_splits(self.output_dir / "corpus", dict(self.sizes), seed=1)
+        write_splits(self.output_dir / "corpus", dict(self.sizes), seed=1, series=self.series)
 
     def config(self, system: TourSystem) -> RunConfig:
         """Return the config of a system's recipe on the text of the tour."""
