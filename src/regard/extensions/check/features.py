@@ -244,9 +244,14 @@ def _repetitions(
     table = np.zeros((len(words), 7))
     sizes: list[tuple[float, int]] = []
     before: set[str] = set()
+    echoes = _echoes(words)
+    # A translation may say a word again where the source does, whatever the links.
+    correct = echoes if len(_echoes(source)) >= len(echoes) else set()
     for t, word in enumerate(words):
         if word not in before:
             before.add(word)
+            continue
+        if t in correct:
             continue
         # A translation may repeat what translates a word that the source repeats, but not directly after it.
         if word not in words[t - 1 : t] + words[t + 1 : t + 2]:
@@ -274,6 +279,12 @@ def _repetitions(
                 1.0 / (t - last),
             )
     return table
+
+
+def _echoes(words: Sequence[str]) -> set[int]:
+    """Return the positions of words that are said again at once, marks apart: `stop, stop`."""
+    positions = [t for t, word in enumerate(words) if is_alphabetic(word)]
+    return {t for last, t in pairwise(positions) if words[last] == words[t]}
 
 
 def repetition_sentence_features(
