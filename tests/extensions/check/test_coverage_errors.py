@@ -275,7 +275,7 @@ def test_what_the_source_repeats_and_words_that_are_usually_doubled_are_no_repet
     diagonal = np.eye(5, dtype=np.float32)
     assert _repetitions(source, words, diagonal, frozenset())[:, 0].max() == 0
     assert _repetitions(("sore", "mouth", "hurts"), words, diagonal[:3], frozenset())[:, 0].max() > 0
-    # Without links, the source itself shows that a word is said again.
+    # Without links, the source itself shows that a repeated word is correct.
     calls, nothing = ("halt", ",", "halt"), np.zeros((3, 3), np.float32)
     assert _repetitions(("stop", ",", "stop"), calls, nothing, frozenset())[:, 0].max() == 0
     assert _repetitions(("stop", ",", "now"), calls, nothing, frozenset())[:, 0].max() > 0

@@ -245,7 +245,7 @@ def _repetitions(
     sizes: list[tuple[float, int]] = []
     before: set[str] = set()
     echoes = _echoes(words)
-    # A translation may say a word again where the source does, whatever the links.
+    # A translation may repeat a word at once where the source does, linked or not.
     correct = echoes if len(_echoes(source)) >= len(echoes) else set()
     for t, word in enumerate(words):
         if word not in before:
@@ -282,7 +282,7 @@ def _repetitions(
 
 
 def _echoes(words: Sequence[str]) -> set[int]:
-    """Return the positions of words that are said again at once, marks apart: `stop, stop`."""
+    """Return the positions of words that follow themselves, punctuation marks apart: `stop, stop`."""
     positions = [t for t, word in enumerate(words) if is_alphabetic(word)]
     return {t for last, t in pairwise(positions) if words[last] == words[t]}
 
