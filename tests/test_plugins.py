@@ -79,7 +79,7 @@ class WarmConfig:
 @pytest.fixture(autouse=True)
 def _restored(monkeypatch) -> None:
     """Undo the registrations of a test in this process."""
-    for registry in (ATTENTION, METRICS, NORMALIZERS):
+    for registry in (ATTENTION, METRICS, NORMALIZERS, TOKENIZERS):
         registry.names()
         monkeypatch.setattr(registry, "_entries", dict(registry._entries))
     monkeypatch.setattr(plugins, "_loaded", {})
@@ -97,15 +97,18 @@ def directory(tmp_path_factory) -> Path:
 
 def run(directory: Path, line: str, path: Path | None = None, code: int = 0) -> str:
     """Run a command line, with `path` on the import path, and return its output."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
-    if path is not None:
-        environment["PYTHONPATH"] = f"{path}{os.pathsep}{environment['PYTHONPATH']}"
+    return run_python(directory, f"-m regard {line}", path, code)
+
+
+def run_python(directory: Path, line: str, path: Path | None = None, code: int = 0) -> str:
+    """Run Python with the arguments of a line, and return its output."""
+    paths = [*([str(path)] if path else []), *sys.path]
     done = subprocess.run(
-        [sys.executable, "-m", "regard", *shlex.split(line)],
+        [sys.executable, *shlex.split(line)],
         cwd=directory,
         capture_output=True,
         text=True,
-        env=environment,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(paths)},
         timeout=300,
     )
     assert done.returncode == code, done.stderr
@@ -301,12 +304,8 @@ regard.load("runs/own")
 @pytest.mark.slow
 def test_a_part_of_a_script_is_not_recorded_as_a_plugin(directory) -> None:
     (directory / "script.py").write_text(SCRIPT)
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run(
-        [sys.executable, "script.py"], cwd=directory, capture_output=True, text=True, env=environment
-    )
-    assert done.returncode == 0, done.stderr
-    assert "move the part to a file and give it as a plugin: --plugin parts.py" in done.stderr
+    output = run_python(directory, "script.py")
+    assert "move the part to a file and give it as a plugin: --plugin parts.py" in output
     assert load_listed(directory / "runs" / "own") == []
     with pytest.raises(CheckpointError, match=r"attention.*or a kind of a plugin \(--plugin FILE"):
         load_config(directory / "runs" / "own")
@@ -338,7 +337,6 @@ def test_a_tokenizer_of_a_plugin_file_works_in_worker_processes(directory, monke
     (directory / "slash.py").write_text(TOKENIZER)
     for side in ("s", "t"):
         (directory / side).write_text("a/b c\nb c/d\n" * 3)
-    monkeypatch.setattr(TOKENIZERS, "_entries", dict(TOKENIZERS._entries))
     monkeypatch.setattr(preprocessing, "SINGLE_PROCESS_PAIRS", 0)
     monkeypatch.setattr(preprocessing, "num_available_cpus", lambda: 2)
     monkeypatch.chdir(directory)
@@ -390,8 +388,7 @@ def test_tutorial_works_as_written(directory) -> None:
     mechanism, normalizer, check, _, aligner, detector, loss, metric = blocks
     (directory / "topk.py").write_text(mechanism + normalizer + loss + metric)
     (directory / "check.py").write_text(mechanism[: mechanism.index("@")] + check + aligner + detector)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([".", *sys.path])}
-    subprocess.run([sys.executable, "check.py"], cwd=directory, env=environment, check=True, timeout=300)
+    run_python(directory, "check.py")
     train = "train run.toml --plugin topk.py training.max_steps=2"
     options = "\"model.attention={ kind = 'topk', k = 4 }\" training.validation.metric=length_ratio"
     options += " \"training.losses=[{ kind = 'attention_entropy' }]\" --output-dir runs/topk"
