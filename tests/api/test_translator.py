@@ -185,12 +185,9 @@ def test_fertilities_by_word_and_by_position_agree(bounded):
 @pytest.mark.parametrize(
     "wanted", [{"b": -1}, {"b": math.nan}, {"b": "1"}, {"b": True}, [1], [1, 1, 1, (2, 1)], "abcd", 3]
 )
-def test_invalid_fertilities_are_rejected(bounded, wanted):
+def test_invalid_fertilities_and_those_without_bounded_attention_are_rejected(bounded, model, wanted):
     with pytest.raises(UsageError, match="fertilities"):
         bounded.translate(TEXT, fertilities=wanted)
-
-
-def test_fertilities_require_bounded_attention(model):
     with pytest.raises(UsageError, match="fertilities: not supported"):
         model.translate(TEXT, fertilities={"a": 1})
 

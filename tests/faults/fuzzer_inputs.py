@@ -9,7 +9,6 @@ import torch
 
 from extensions.hf import tiny
 
-_ANALYZED = "model --source corpus/test.de --reference corpus/test.en --num-threads 1"
 MAKES = (
     "phrasebook corpus --num-train 120 --num-valid 8 --num-test 4",
     "prepare lstm.toml",

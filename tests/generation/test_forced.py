@@ -15,7 +15,6 @@ from regard.generation.lines import enumerate_lines
 from regard.generation.neural_translator import NeuralTranslator
 from regard.text.vocabulary import EOS
 
-PRIOR = {"kind": "posterior", "state_attention": "prior"}
 POSTERIOR = {"kind": "posterior", "top_k": 0, "posterior_weight": 1.0}
 PAIRS = [
     ("a b c", "C B A"),

@@ -225,19 +225,16 @@ def test_nonfinite_validation_loss_keeps_the_best_model(
     assert read_metadata(state_file(run_dir))["progress"]["step"] == 2
 
 
-def test_run_without_an_applied_step_is_an_error(trainer, settings) -> None:
-    run = trainer(settings(max_steps=4))
-    _make_loss_nan(run, {1, 2, 3, 4})
-    with pytest.raises(TrainingDivergedError, match="not finite in any of 4 steps"):
-        run.run()
-
-
-def test_skipped_steps_do_not_overwrite_good_checkpoints(trainer, settings, run_dir: Path) -> None:
+def test_skipped_steps_are_an_error_and_overwrite_no_checkpoint(trainer, settings, run_dir: Path) -> None:
     run = trainer(settings(max_steps=50, validation={"every_steps": 1000}, checkpoint={"every_steps": 1}))
     _make_loss_nan(run, set(range(3, 60)))
     with pytest.raises(TrainingDivergedError, match=r"step 12\. .* lower training\.optimizer\.learning_rate"):
         run.run()
     assert read_metadata(state_file(run_dir))["progress"]["step"] == 2
+    run = trainer(settings(max_steps=4), at=run_dir / "none")
+    _make_loss_nan(run, {1, 2, 3, 4})
+    with pytest.raises(TrainingDivergedError, match="not finite in any of 4 steps"):
+        run.run()
 
 
 def test_frozen_parameters_do_not_change(trainer, settings, tiny_model) -> None:
@@ -249,15 +246,14 @@ def test_frozen_parameters_do_not_change(trainer, settings, tiny_model) -> None:
         assert torch.equal(tensor, after[name]) == name.startswith("encoder."), name
 
 
-def test_training_can_start_from_another_model(trainer, settings, tmp_path: Path) -> None:
+def test_training_can_start_from_another_model_of_the_same_shapes(
+    trainer, settings, tiny_model, tmp_path
+) -> None:
     trainer(settings(), at=tmp_path / "first").run()
     config = settings(init_from=str(tmp_path / "first"))
     second = trainer(config, at=tmp_path / "second")
     second._restore()
     assert _equal(_weights(second), load_weights(tmp_path / "first"))
-
-
-def test_initial_weights_of_another_shape_are_rejected(trainer, settings, tiny_model, tmp_path: Path) -> None:
     write_tensors(tmp_path / "wide", named_weights(tiny_model(width=10)), {})
     with pytest.raises(CheckpointError, match=r"wide: .* size mismatch"):
         trainer(settings(init_from=str(tmp_path / "wide"))).run()

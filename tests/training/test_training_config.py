@@ -7,22 +7,21 @@ from regard.errors import ConfigError
 from regard.training.config import TrainingConfig
 
 
-def test_run_without_a_stopping_criterion_is_rejected() -> None:
-    with pytest.raises(ConfigError, match="would never end"):
-        from_dict(TrainingConfig, {"max_epochs": 0})
-
-
-def test_unknown_metric_is_one_message_with_all_names() -> None:
-    message = r"^config: validation.metric: expected 'perplexity' or 'bleu' or .*'$"
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"max_epochs": 0}, "would never end"),
+        (
+            {"validation": {"metric": "blue"}},
+            r"^config: validation.metric: expected 'perplexity' or 'bleu' or .*'$",
+        ),
+        ({"validation": {"metric": "drop"}}, "'drop' needs word links"),
+        ({"lr_scheduler": {"kind": "exponential"}, "validation": {"every_steps": 5}}, "remove validation"),
+    ],
+)
+def test_impossible_options_are_rejected(options, message) -> None:
     with pytest.raises(ConfigError, match=message):
-        from_dict(TrainingConfig, {"validation": {"metric": "blue"}})
-    with pytest.raises(ConfigError, match="'drop' needs word links"):
-        from_dict(TrainingConfig, {"validation": {"metric": "drop"}})
-
-
-def test_exponential_decay_requires_validation_per_epoch() -> None:
-    with pytest.raises(ConfigError, match="remove validation"):
-        from_dict(TrainingConfig, {"lr_scheduler": {"kind": "exponential"}, "validation": {"every_steps": 5}})
+        from_dict(TrainingConfig, options)
 
 
 def test_settings_of_malaviya_et_al_2018_round_trip_through_toml(tmp_path) -> None:

@@ -127,7 +127,7 @@ def test_low_rank_adaptation_leaves_the_weights_fixed(
         run_training(run_config(gpt2, texts, 1, lora={"target_modules": ["none"]}), tmp_path / "other")
 
 
-def test_pair_longer_than_the_context_is_named_before_training(
+def test_unsuitable_data_are_named_before_training(
     gpt2: Path, texts: tuple[Path, Path], tmp_path: Path
 ) -> None:
     long = (tmp_path / "de", tmp_path / "en")
@@ -135,9 +135,6 @@ def test_pair_longer_than_the_context_is_named_before_training(
         path.write_text(f"{word}\n{word * 20}\n")
     with pytest.raises(ConfigError, match=r"line 2.* source and target tokens.*max_length"):
         run_training(run_config(gpt2, long, 1), tmp_path / "run")
-
-
-def test_other_tokenizer_is_refused(gpt2: Path, texts: tuple[Path, Path], tmp_path: Path) -> None:
     config = tiny.run_config(texts, {"kind": "causal", "path": str(gpt2)}, {}, 0.02)
     with pytest.raises(ConfigError, match=r"needs the tokenizer of the model.*kind = 'prompt'"):
         run_training(config, tmp_path / "run")
