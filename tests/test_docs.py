@@ -12,6 +12,8 @@ import doc_blocks
 import pytest
 import torch
 
+from regard.errors import EXTRAS
+
 DOCS = Path(__file__).parent.parent / "docs"
 SOURCE = DOCS.parent / "src"
 QUALIFIED_NAME = re.compile(r"(?<![\w/.@:-])regard(?:\.[A-Za-z]\w*)+(?![\w.]*[{*])")
@@ -76,6 +78,9 @@ def test_every_extra_that_a_message_names_is_declared() -> None:
     texts = (path.read_text(encoding="utf-8") for path in (DOCS.parent / "src").rglob("*.py"))
     named = {name for text in texts for name in re.findall(r"pip install 'regard\[(\w+)\]'", text)}
     assert named and named <= set(declared)
+    for extra, modules in EXTRAS.items():
+        for module in modules.split():
+            assert any(entry.startswith(module.replace("_", "-")) for entry in declared[extra]), module
 
 
 def test_picture_of_the_architecture_is_up_to_date() -> None:

@@ -16,7 +16,7 @@ import sys
 
 class NoTorch:
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in ("torch", "sentencepiece", "subword_nmt", "transformers"):
+        if name.partition(".")[0] in ("torch", "sentencepiece", "subword_nmt", "transformers", "uvicorn"):
             raise ModuleNotFoundError(f"No module named {name!r}", name=name.partition(".")[0])
 
 sys.meta_path.insert(0, NoTorch())
@@ -57,7 +57,8 @@ def test_commands_of_the_text_wing_need_no_torch(text: Path, line: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_commands_that_need_torch_say_how_to_install_it(text: Path) -> None:
-    done = run(text, "translate", "somewhere")
-    assert done.returncode == 2 and "pip install 'regard[torch]'" in done.stderr, done.stderr
+@pytest.mark.parametrize(("command", "extra"), [("translate", "torch"), ("serve", "serve")])
+def test_commands_that_miss_a_package_say_how_to_install_it(text: Path, command: str, extra: str) -> None:
+    done = run(text, command, "somewhere")
+    assert done.returncode == 2 and f"pip install 'regard[{extra}]'" in done.stderr, done.stderr
     assert "Traceback" not in done.stderr

@@ -8,7 +8,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from regard.errors import UsageError
+from regard.errors import UsageError, missing_extra
 from regard.version import __version__
 
 # Type checkers and editors resolve the public names by these imports, which never run.
@@ -143,9 +143,9 @@ def _import(module: str) -> Any:
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
-        if error.name != "torch":
+        if (missing := missing_extra(error)) is None:
             raise
-        raise UsageError(f"{module} needs PyTorch: pip install 'regard[torch]'") from None
+        raise UsageError(f"{module} {missing}") from None
 
 
 def __dir__() -> list[str]:

@@ -68,3 +68,18 @@ class TrainingInterruptedError(RegardError):
         super().__init__("The state is saved. Run the same command again to resume.")
         # Shells report a process that a signal ended with status 128 + signal number.
         self.signal, self.exit_status = signal, 128 + signal
+
+
+EXTRAS = {
+    "torch": "torch sentencepiece subword_nmt",
+    "hf": "transformers tokenizers",
+    "serve": "fastapi uvicorn sentencex",
+}
+"""The modules that an extra installs, of those that are imported without a message of their own."""
+
+
+def missing_extra(error: ModuleNotFoundError) -> str | None:
+    """Return the end of a message that names the extra with a missing module; None if no extra has it."""
+    name = (error.name or "").partition(".")[0]
+    extra = next((extra for extra, modules in EXTRAS.items() if name in modules.split()), None)
+    return extra and f"needs the package {name}: pip install 'regard[{extra}]'"

@@ -42,14 +42,14 @@ def test_fields_of_option_classes_and_settings_of_the_model_reach_the_function(m
     assert values["repair"] == Repair(threshold=0.5, weight=2.0)
 
 
-def test_help_has_themes_ranges_and_the_width_of_the_terminal() -> None:
+def test_help_has_themes_and_ranges_and_at_most_120_columns() -> None:
     shown = run("translate", "--help").output
     text = " ".join(shown.replace("│", " ").split())
     assert Sampling.__dataclass_fields__["top_k"].default.description in text
     assert "Range: from 0 to 10,000,000. Default: 0." in text
     for theme in ("Input", "Search", "Attention", "Computation", "Output"):
         assert f"─ {theme} ─" in shown
-    assert max(map(len, shown.splitlines())) == 200
+    assert max(map(len, shown.splitlines())) == 120
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,19 @@
 """Tests of the command line as a whole: help, errors without tracebacks, fast imports."""
 
+import os
+import platform
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from command_runs import all_commands
 from rich.text import Text
 from typer.testing import CliRunner
 
+import regard
 from regard.cli.main import app
 
 
@@ -32,11 +37,20 @@ def test_imports_of_large_packages_are_avoided(code: str, avoided: str) -> None:
     assert not set(avoided.split()) & set(done.stdout.split())
 
 
-def test_every_command_has_help_with_an_example() -> None:
+def test_version_reports_the_environment() -> None:
+    shown = CliRunner().invoke(app, ["--version"]).output
+    assert shown.startswith(f"regard {regard.__version__}\nPython {platform.python_version()}, ")
+    assert f"\nnumpy {np.__version__}\n" in shown
+
+
+def test_every_command_has_help_with_an_example_and_all_its_flags_in_80_columns() -> None:
     assert len(all_commands()) >= 9
-    for name in all_commands():
-        shown = CliRunner().invoke(app, [*name.split(), "--help"])
+    for name, command in all_commands().items():
+        shown = CliRunner(env={"COLUMNS": "80"}).invoke(app, [*name.split(), "--help"])
         assert shown.exit_code == 0 and f"Example: regard {name}" in " ".join(shown.output.split()), name
+        flags = {flag for parameter in command.params for flag in parameter.opts if flag.startswith("--")}
+        assert flags <= set(re.findall(r"--[\w-]+", shown.output)), name
+        assert max(map(len, shown.output.splitlines())) <= 80, name
 
 
 def test_help_texts_contain_no_markup() -> None:
@@ -62,7 +76,8 @@ def test_usage_errors_exit_with_2_and_failures_with_1(tmp_path) -> None:
 
 @pytest.mark.slow
 def test_config_prints_all_options_and_complete_runs(tmp_path) -> None:
-    shown = run("config", "model.attention")
+    shown = run("config", "model.attention", env=os.environ | {"COLUMNS": "300"})
+    assert max(map(len, shown.stdout.splitlines())) in range(100, 121)
     assert shown.returncode == 0 and "[model.attention]" in shown.stdout and "  normalizer = " in shown.stdout
     path = tmp_path / "run.toml"
     path.write_text("[data]\ntrain = [{source = 'a', target = 'b'}]\nvalid = {source = 'c', target = 'd'}\n")

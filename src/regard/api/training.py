@@ -1,5 +1,6 @@
 """Training and tuning from Python: `regard.train` trains a model, `regard.tune` chooses its penalties."""
 
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -124,7 +125,7 @@ def describe_options(
     what: Path | str | None = None,
     *,
     overrides: Sequence[str] = (),
-    width: int | None = None,
+    width: int = 100,
 ) -> str:
     """Return the options with their defaults, or all settings of a run's file.
 
@@ -132,7 +133,7 @@ def describe_options(
         what: A TOML file, whose settings are checked and printed in full, or the path of a table or option,
             such as model.attention. Default: all options.
         overrides: Settings that override those of the file, as key=value.
-        width: Width of a line; longer lines are wrapped. Default: no limit.
+        width: Number of columns at which the lines of options are wrapped.
 
     Raises:
         ConfigError: if there is no such option, or the file is wrong.
@@ -143,7 +144,8 @@ def describe_options(
     tables = reference(RunConfig)
     if what is not None:
         tables = select_tables(tables, str(what))
-    return "".join(f"{line}\n" for line in render_text(tables, width))
+    wrapped = (textwrap.fill(line, width, subsequent_indent=" " * 6) for line in render_text(tables))
+    return "".join(f"{line}\n" for line in wrapped)
 
 
 def tune(

@@ -3,7 +3,7 @@
 import typer
 
 from regard.cli.api_flags import ATTENTION_FLAGS, COMPUTATION_FLAGS, SEARCH_FLAGS, ApiCall, ApiCommand
-from regard.cli.command import Command
+from regard.cli.command import Command, CommandGroup
 from regard.cli.options import FiguresDirOption, JsonOption, NumSentencesOption, OutputOption
 from regard.cli.output import open_output, print_message, write_figures, write_json, write_lines, write_tables
 
@@ -11,6 +11,7 @@ _MAPS = ATTENTION_FLAGS | COMPUTATION_FLAGS
 
 analyze = typer.Typer(
     name="analyze",
+    cls=CommandGroup,
     help="Analyze the translation errors, the attention, the faithfulness of maps or the scores by length.",
     no_args_is_help=True,
 )

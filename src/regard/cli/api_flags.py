@@ -227,18 +227,19 @@ class ApiCommand:
         note = "The option may be repeated." if kind in (list[str], list[Path]) else ""
         if kind is str and _elements(declaration):
             note = "Several are separated by commas."
+        low, high = _RANGES.get(name, (None, None)) if kind in (int, float) else (None, None)
+        if low is not None:
+            declaration = replace(declaration, low=low, high=high)
         if is_argument:
-            help_text = declaration.describe("")
-            info: Any = typer.Argument(help=help_text, show_default=False)
+            info: Any = typer.Argument(help=declaration.describe(), show_default=False)
         else:
-            low, high = _RANGES.get(name, (None, None)) if kind in (int, float) else (None, None)
             info = typer.Option(
                 *_names(name, declaration, kind),
                 help=declaration.describe(note),
                 show_default=False,
                 min=low,
                 max=high,
-                metavar="SOURCE TARGET" if kind is tuple[Path, Path] else None,
+                metavar="SOURCE TARGET" if kind == tuple[Path, Path] else None,
                 rich_help_panel=panel,
             )
         marks = [self.writes[name]] if name in self.writes else []

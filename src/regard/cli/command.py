@@ -8,6 +8,7 @@ import functools
 import inspect
 import itertools
 import re
+import textwrap
 from collections.abc import Callable
 from enum import Enum, auto
 from pathlib import Path
@@ -19,6 +20,9 @@ from typer.core import TyperCommand, TyperGroup
 from regard.api import check_outputs
 
 R = TypeVar("R")
+
+MAX_WIDTH = 120
+"""Width of texts on a wide terminal, in columns; longer lines are hard to read."""
 
 
 class Writes(Enum):
@@ -53,8 +57,55 @@ def check_paths(command: Callable[..., R]) -> Callable[..., R]:
     return call
 
 
-class Command(TyperCommand):
-    """A command that takes its flags from the API when it runs, and whose help has the terminal's width."""
+class _Help:
+    """The help of a command or a group.
+
+    The tables of typer have a column for each kind of name, which leaves descriptions 21 of 80 columns.
+    """
+
+    def format_help(self: Any, ctx: Any, formatter: Any) -> None:
+        """Write the usage and the docstring, and panels of its flags and commands."""
+        from rich.console import Console
+        from rich.panel import Panel
+        from rich.table import Table
+
+        rows: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            names, kind = ", ".join([*parameter.opts, *parameter.secondary_opts]), ""
+            if parameter.param_type_name == "argument":
+                names = parameter.display_name_raw + ("..." if parameter.nargs != 1 else "")
+            elif not parameter.is_flag:
+                # Choices are wrapped at spaces. Ranges and repetition are part of the description.
+                choices = parameter.display_type_rich(ctx).replace("|", " | ")
+                kind = " " + re.sub(r"list\[|\]| range", "", choices)
+            required = " (required)" if parameter.required else ""
+            shown = parameter.default if parameter.show_default else None
+            default = f" Default: {shown}." if shown else ""
+            panel = parameter.rich_help_panel or f"{parameter.param_type_name}s".title()
+            rows.setdefault(panel, []).append((f"{names}{kind}{required}", f"{parameter.help}{default}"))
+        for name, member in getattr(self, "commands", {}).items():
+            rows.setdefault(member.rich_help_panel or "Commands", []).append((name, _paragraphs(member)[0]))
+        console = Console(highlight=False, markup=False)
+        width = min(console.width, MAX_WIDTH)
+        for text in (self.get_usage(ctx), *_paragraphs(self)):
+            typer.echo(textwrap.fill(text, width, break_on_hyphens=False) + "\n")
+        for title, entries in rows.items():
+            table = Table.grid(padding=(0, 2, 0, 0))
+            # Flags, some with a type after a space, have the same width in all panels; long ones are wrapped.
+            table.add_column(width=26 if any(" " in name for name, _ in entries) else 13, style="bold")
+            for entry in entries:
+                table.add_row(*entry)
+            console.print(Panel(table, title=title, title_align="left", border_style="dim"), width=width)
+
+
+def _paragraphs(command: Any) -> list[str]:
+    """Return the paragraphs of the help of a command; their line breaks are those of the docstring."""
+    texts = inspect.cleandoc(command.help or "").replace("`", "").split("\n\n")
+    return [" ".join(text.split()) for text in texts]
+
+
+class Command(_Help, TyperCommand):
+    """A command that takes its flags from the API when it runs."""
 
     def complete(self) -> None:
         """Add the flags of the API function to a command that was declared by `ApiCommand`."""
@@ -70,15 +121,9 @@ class Command(TyperCommand):
         self.complete()
         return super().make_context(info_name, args, parent, **extra)
 
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Write the help of the command."""
-        # The line breaks within a paragraph are those of the docstring.
-        self.help = re.sub(r"(?<!\n)\n(?!\n)", " ", inspect.cleandoc(self.help or ""))
-        super().format_help(ctx, formatter)
 
-
-class CommandGroup(TyperGroup):
-    """The group of all commands: it lets `--plugin` stand anywhere."""
+class CommandGroup(_Help, TyperGroup):
+    """A group of commands: it lets `--plugin` stand anywhere."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Move `--plugin` to the front, so that it may stand anywhere before `--`."""

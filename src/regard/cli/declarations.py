@@ -53,8 +53,8 @@ class Declaration:
             # A flag that is off or on by default shows this by its name.
             default = ",".join(map(str, values)) if not isinstance(self.default, bool) and values else ""
         limits = [
-            "" if self.low is None else f"from {self.low:,}",
-            "" if self.high is None else f"to {self.high:,}",
+            "" if self.low is None else f"from {self.low:,}".removesuffix(".0"),
+            "" if self.high is None else f"to {self.high:,}".removesuffix(".0"),
         ]
         bounds = " ".join(filter(None, limits))
         default = default.strip().removesuffix(".")

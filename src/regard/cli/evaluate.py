@@ -38,12 +38,6 @@ def evaluate_command(
                 [row["sentence"], *(f"{row[name]:.4f}" for name in result)] for row in result.sentences()
             )
             write_rows(file, [["sentence", *result], *cells])
-    _show(result)
-    write_json(json_file, result)
-
-
-def _show(result: "Evaluation") -> None:
-    """Print a table on a terminal, and tab-separated lines otherwise."""
     rows = _rows(result)
     with open_output(None) as file:
         # On a terminal, signatures are too long for a column, so they are printed below the table.
@@ -52,6 +46,7 @@ def _show(result: "Evaluation") -> None:
         for row in rows if file.is_terminal else ():
             if row.get("signature"):
                 file.write(f"{row['metric']} {row['signature']}\n")
+    write_json(json_file, result)
 
 
 def _rows(result: "Evaluation") -> list[dict[str, str]]:

@@ -7,7 +7,10 @@ runs, so that `regard --help` is fast.
 
 import logging
 import os
+import platform
 import sys
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated, Any
 
 import typer
@@ -21,7 +24,7 @@ from regard.cli.evaluate import evaluate_command
 from regard.cli.report import report_command
 from regard.cli.train import average, config, init_command, prepare_command, train_command, tune_command
 from regard.cli.translate import score, translate
-from regard.errors import RegardError
+from regard.errors import RegardError, missing_extra
 
 app = typer.Typer(
     name="regard",
@@ -35,10 +38,15 @@ app = typer.Typer(
 
 
 def print_version(requested: bool) -> None:
-    """Print the version and exit, if requested."""
-    if requested:
-        typer.echo(f"regard {regard.__version__}")
-        raise typer.Exit
+    """Print the version and, for bug reports, those of the environment, and exit, if requested."""
+    if not requested:
+        return
+    typer.echo(f"regard {regard.__version__}")
+    typer.echo(f"Python {platform.python_version()}, {platform.platform()}")
+    for name in ("numpy", "numba", "torch", "transformers", "ctranslate2"):
+        with suppress(PackageNotFoundError):
+            typer.echo(f"{name} {version(name)}")
+    raise typer.Exit
 
 
 @app.callback()
@@ -51,8 +59,14 @@ def load_given_plugins(
             show_default=False,
         ),
     ] = None,
-    version: Annotated[
-        bool, typer.Option("--version", help="Print the version.", callback=print_version, is_eager=True)
+    show_version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            help="Print the version, and those of Python and packages for bug reports.",
+            callback=print_version,
+            is_eager=True,
+        ),
     ] = False,
 ) -> None:
     """Import the plugins before a command runs."""
@@ -96,9 +110,9 @@ def main() -> None:
         print(readable(f"regard: {error}"), file=sys.stderr)
         sys.exit(error.exit_status)
     except ModuleNotFoundError as error:
-        if error.name != "torch":
+        if (missing := missing_extra(error)) is None:
             raise
-        print("regard: this needs PyTorch: pip install 'regard[torch]'", file=sys.stderr)
+        print(f"regard: this {missing}", file=sys.stderr)
         sys.exit(2)
     except BrokenPipeError:
         # The reader of the pipe has exited (`| head`). This is not an error, so print no message.

@@ -47,11 +47,7 @@ class Output:
             self.stream.write(text)
 
     def flush(self) -> None:
-        """Flush the buffer of the stream.
-
-        Raises:
-            DataError: If writing fails, for example because the disk is full.
-        """
+        """Flush the buffer of the stream; see `write`."""
         with self._translate_errors():
             self.stream.flush()
 
@@ -71,10 +67,7 @@ class Output:
 
 @contextmanager
 def open_output(path: Path | None) -> Iterator[Output]:
-    """Open a file or standard output for results.
-
-    Args:
-        path: File name, see `regard.text.files.open_atomic`. None means standard output.
+    """Open a file (see `regard.text.files.open_atomic`) or, without a path, standard output for results.
 
     Raises:
         DataError: If the file cannot be written (missing directory, no permission, full disk).
@@ -108,9 +101,6 @@ def write_rows(file: Output, rows: Iterable[Iterable[Any]]) -> None:
 
     Cells with a tab, a line break or a quotation mark are quoted. Otherwise `csv`, pandas and spreadsheets
     would take all rows up to the next quotation mark for one cell.
-
-    Raises:
-        DataError: If writing fails.
     """
     for row in rows:
         cells = [str(cell) for cell in row]
@@ -127,9 +117,6 @@ def write_table(file: Output, rows: Sequence[Sequence[str]]) -> None:
     Args:
         file: The output.
         rows: The cells of each row. The first row is the header.
-
-    Raises:
-        DataError: If writing fails.
     """
     from rich.console import Console
     from rich.table import Table
@@ -167,11 +154,7 @@ def write_lines(file: Output, lines: "Callable[[int | None], Iterable[Text]]") -
 
 
 def write_figures(directory: Path | None, figures: "Mapping[str, Figure]") -> None:
-    """Write figures as SVG files to the directory of --figures-dir, if there is one, and print their names.
-
-    Args:
-        directory: The directory, which is created if it does not exist.
-        figures: Figures by file name, without its ending.
+    """Write figures as NAME.svg to the directory of --figures-dir, if there is one, and print their names.
 
     Raises:
         DataError: If a file cannot be written.
@@ -194,13 +177,7 @@ def write_figures(directory: Path | None, figures: "Mapping[str, Figure]") -> No
 
 
 def track(items: Iterable[_T], name: str, total: int | None) -> Iterator[_T]:
-    """Yield the items and show a progress bar.
-
-    Args:
-        items: The items.
-        name: Label of the bar.
-        total: Number of items. None if it is not known.
-    """
+    """Yield the items and show a progress bar with a label; the total is None if it is not known."""
     from rich.console import Console
     from rich.progress import MofNCompleteColumn, Progress
 

@@ -10,7 +10,7 @@ import typer
 
 import regard
 from regard.cli.api_flags import COMPUTATION_FLAGS, ApiCall, ApiCommand
-from regard.cli.command import Writes
+from regard.cli.command import MAX_WIDTH, Writes
 from regard.cli.options import JsonOption
 from regard.cli.output import open_output, print_message, write_json, write_table
 
@@ -104,14 +104,10 @@ def print_training_result(result: "TrainingResult", best: str) -> None:
     """Print why training stopped and, if it was validated, its best score."""
     progress = result.progress
     duration = timedelta(seconds=round(progress.seconds))
-    speed = (
-        f", {progress.tokens / progress.seconds:,.0f} target tokens/s"
-        if progress.tokens and progress.seconds
-        else ""
-    )
-    print_message(
-        f"Stopped after {result.reason} at step {progress.step:,}, after {duration} of training{speed}."
-    )
+    rate = progress.tokens / progress.seconds if progress.seconds else 0
+    speed = f", {rate:,.0f} target tokens/s" if rate else ""
+    steps = f"step {progress.step:,}, after {duration} of training"
+    print_message(f"Stopped after {result.reason} at {steps}{speed}.")
     if result.signal is not None:
         print_message("The state is saved. Run the same command again to resume.")
     elif result.progress.best_score is not None:
@@ -159,8 +155,7 @@ def config(call: ApiCall) -> None:
     """
     from rich.console import Console
 
-    console = Console()
-    typer.echo(call(width=console.width if console.is_terminal else None), nl=False)
+    typer.echo(call(width=min(Console().width, MAX_WIDTH)), nl=False)
 
 
 @ApiCommand(

@@ -118,13 +118,10 @@ class _Writer:
         self.files, self.is_nbest = files, is_nbest
         self.text = stack.enter_context(open_output(files.output))
         self.append = files.links_output == Path("-")
+        links = None if self.append else files.links_output
         self.links, self.attention, self.tokens = (
             None if path is None else stack.enter_context(open_output(path))
-            for path in (
-                None if self.append else files.links_output,
-                files.attention_output,
-                files.tokens_output,
-            )
+            for path in (links, files.attention_output, files.tokens_output)
         )
 
     def write(self, translation: "Translation") -> None:
@@ -143,7 +140,12 @@ class _Writer:
         if self.text.is_terminal or self.files.show_attention:
             self.text.flush()
         if translation.nbest and self.files.show_attention:
-            _show_map(translation)
+            from rich.console import Console
+
+            from regard.api.translation_files import attention_text
+
+            # Without markup: rich would interpret square brackets in the text.
+            Console(highlight=False, markup=False).print(attention_text(translation), end="\n\n")
         if translation.nbest and self.files.svg is not None:
             path, number = self.files.svg, translation.number
             name = path if number == 1 else path.with_name(f"{path.stem}-{number}{path.suffix}")
@@ -168,17 +170,6 @@ class _Writer:
 def _format_links(translation: "Translation") -> str:
     """Return the word links of a translation as one line, such as `0-0 1-2`."""
     return " ".join(f"{i}-{j}" for i, j in translation.alignment.tolist())
-
-
-def _show_map(translation: "Translation") -> None:
-    from rich.console import Console
-
-    from regard.api.translation_files import attention_text
-
-    # Without markup: rich would interpret square brackets in the text.
-    console = Console(highlight=False, markup=False)
-    console.print(attention_text(translation))
-    console.print()
 
 
 def _escape(text: str) -> str:

@@ -8,7 +8,6 @@ second path refers to the first one: `data.valid` has the options of `data.train
 import dataclasses
 import itertools
 import json
-import textwrap
 import types
 import typing
 from collections.abc import Iterable
@@ -212,7 +211,7 @@ def _range(constraints: Iterable[Any]) -> str:
     """Return the range of a number, as `, from 1 to 256`; empty if it has none."""
     templates = {"ge": "from {:,}", "gt": "above {:,}", "le": "to {:,}", "lt": "below {:,}"}
     parts = [
-        template.format(value)
+        template.format(value).removesuffix(".0")
         for name, template in templates.items()
         for constraint in constraints
         if (value := getattr(constraint, name, None)) is not None
@@ -236,13 +235,8 @@ def _type_name(hint: Any) -> str:
     return getattr(hint, "__name__", str(hint))
 
 
-def render_text(tables: Iterable[OptionTable], width: int | None = None) -> list[str]:
-    """Return the lines of the reference: for each table its name and one line per option.
-
-    Args:
-        tables: As `reference` or `select_tables` return them.
-        width: Columns to wrap descriptions at. Default: no wrapping, one line per option.
-    """
+def render_text(tables: Iterable[OptionTable]) -> list[str]:
+    """Return the lines of the reference: for each table its name and one line per option."""
     lines: list[str] = []
     for table in tables:
         if table.path:
@@ -250,6 +244,4 @@ def render_text(tables: Iterable[OptionTable], width: int | None = None) -> list
             parts = (table.title, kind, table.default_mark, table.notes)
             lines.append("  ".join(part for part in parts if part))
         lines += [f"  {o.name} = {o.shown_default}  ({o.type})  {o.help}" for o in table.options]
-    if width is None:
-        return lines
-    return [part for line in lines for part in textwrap.wrap(line, width, subsequent_indent=" " * 6)]
+    return lines

@@ -1,10 +1,7 @@
 """`regard serve`: serve models with a web page and a JSON API."""
 
-import importlib.util
-
 from regard.cli.api_flags import ATTENTION_FLAGS, ApiCall, ApiCommand
 from regard.cli.output import print_message
-from regard.errors import UsageError
 
 
 @ApiCommand(
@@ -31,7 +28,4 @@ def serve(call: ApiCall) -> None:
 
     Example: regard serve runs/first --checker checker
     """
-    missing = [name for name in ("fastapi", "uvicorn") if importlib.util.find_spec(name) is None]
-    if missing:
-        raise UsageError(f"regard serve needs {', '.join(missing)}: pip install 'regard[serve]'")
     call(on_ready=print_message)
