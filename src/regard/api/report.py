@@ -3,7 +3,7 @@
 import itertools
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Any, Literal
@@ -16,7 +16,6 @@ from regard.api.evaluation import tokenized_notes
 from regard.api.systems import Companions, load_systems, lock_models, name_models
 from regard.api.translator import Translator
 from regard.config.extensions import hook, require_hook
-from regard.data.training_text import read_training_text
 from regard.errors import UsageError
 from regard.metrics.translation import check_tokenizer
 from regard.models.registry import foreign_format
@@ -136,7 +135,7 @@ def _collect(
         for system in load_systems(named, settings, len(text), text.source_name)
     }
     # Files of translations come last from `load_systems`; the page keeps the order of the user.
-    results = [_with_training_size(systems[name]) for name in named]
+    results = [systems[name] for name in named]
     if gold is not None:
         _check_gold(results, gold, options.gold_links)
     if aligner is not None:
@@ -189,16 +188,6 @@ def report_check(
         raise UsageError("give either checker (--checker) or training (--train), not both")
     check = require_hook("report_check", "check")
     return check(detector, checker, training)
-
-
-def _with_training_size(system: SystemResults) -> SystemResults:
-    """Return a system whose model card has the size of the training text, if it is known."""
-    if system.card is None:
-        return system
-    text = read_training_text(Path(system.card.paths[0]))
-    if text is None:
-        return system
-    return replace(system, card=replace(system.card, num_pairs=text.num_pairs, num_tokens=text.num_tokens))
 
 
 def _config_text(model: Any) -> ParallelText:

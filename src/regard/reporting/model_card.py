@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from regard.analysis.inputs import System
+from regard.data.training_text import read_training_text
 from regard.errors import CheckpointError, DataError
 from regard.text.reading import checked_file
 from regard.training.metrics_logger import METRICS_FILE, read_metrics
@@ -57,26 +58,30 @@ class ModelCard:
 
 
 def model_card(system: System) -> ModelCard:
-    """Return the model card of a system, without the size of its training text."""
+    """Return the model card of a system.
+
+    Raises:
+        DataError: if the description of the training text in its directory is damaged.
+    """
     translator, description = system.translator, system.translator.describe()
     if description.kind == "file":
         return ModelCard(description.kind, system.paths)
-    attention = [
-        part
-        for part in (description.attention, description.normalizer, description.score_function)
-        if part is not None
-    ]
+    parts = description.attention, description.normalizer, description.score_function
+    attention = [part for part in parts if part is not None]
     if translator.text.budget is not None:
         attention.append(f"fertility: {translator.text.budget.config.kind}")
     sides: list[str] = []
     for side in (translator.text.source, translator.text.target):
         kind = getattr(getattr(side.tokenizer, "config", None), "kind", "tokenizer")
         sides.append(f"{kind} ({len(side.vocabulary):,})")
+    text = read_training_text(Path(system.paths[0]))
     return ModelCard(
         description.kind,
         system.paths,
         ", ".join(attention),
         description.num_parameters,
+        None if text is None else text.num_pairs,
+        None if text is None else text.num_tokens,
         tokenizers=" → ".join(sides),
         software=f"regard {__version__}, PyTorch {version('torch')}",
     )
