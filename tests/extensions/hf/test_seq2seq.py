@@ -20,8 +20,7 @@ from regard.attention.soft import SoftAttentionConfig
 from regard.data.batch import Batch
 from regard.data.fertility import Budget, ConstantFertilityConfig
 from regard.errors import ConfigError, UsageError
-from regard.extensions.hf.config import HfConfig
-from regard.extensions.hf.seq2seq import HfSeq2Seq
+from regard.extensions.hf.seq2seq import HfConfig, HfSeq2Seq
 from regard.extensions.hf.systems import HfSystem
 from regard.generation.beam import beam_search
 from regard.generation.config import GenerationConfig

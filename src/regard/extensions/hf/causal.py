@@ -12,15 +12,16 @@ has the highest probability among these tokens, as in greedy search of transform
 import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import torch
 
 from regard.attention.base import AttentionStep, Memory, State
+from regard.attention.soft import SoftAttentionConfig
+from regard.config import configclass, option
 from regard.data.batch import Batch, PaddedSequences
 from regard.errors import ConfigError
 from regard.extensions.hf.attention_session import AttentionSession, use_regard_attention, use_session
-from regard.extensions.hf.config import CausalConfig
 from regard.extensions.hf.files import convert_errors
 from regard.extensions.hf.layouts import KeysValues, PromptLayout, TargetVocabulary, scaled_embeddings
 from regard.extensions.hf.prompt_tokenizer import PromptTokenizer
@@ -63,6 +64,44 @@ class CausalState(BatchedState):
 
     caches: tuple[KeysValues, ...]
     last: Int[Tensor, "B"]
+
+
+@configclass
+class LoraConfig:
+    """Low-rank adaptation (Hu et al., 2022): each weight matrix W becomes W + alpha / rank * B A.
+
+    The pre-trained weights stay fixed; only A and B are trained.
+    """
+
+    rank: int = option(default=8, help="Rank of the product B A.", ge=1, le=4_096)
+    alpha: float = option(
+        default=16.0, help="Scale alpha; the product is multiplied by alpha / rank.", gt=0, le=1e6
+    )
+    dropout: float = option(default=0.0, help="Dropout probability on the input of A.", ge=0, lt=1)
+    target_modules: tuple[str, ...] = option(
+        default=(),
+        help="Names of the adapted layers, such as q_proj. Default: those that peft chooses for the kind of "
+        "model.",
+    )
+
+
+@configclass
+class CausalConfig:
+    """A decoder-only Hugging Face model, which translates the source sentence in its prompt."""
+
+    kind: Literal["causal"] = option(
+        default="causal",
+        help="A decoder-only Hugging Face model; requires the extra `hf` and the tokenizer `prompt`.",
+    )
+    path: str = option(help="Directory of the model (GPT-2, Llama, Qwen, Gemma, ...).")
+    lora: LoraConfig | None = option(
+        default=None,
+        help="Fine-tuning of low-rank additions to the weights; requires the package peft. Default: all "
+        "weights are trained.",
+    )
+
+    # The attention of the model is not replaced: softmax over the prompt and the translation.
+    attention: ClassVar[SoftAttentionConfig] = SoftAttentionConfig()
 
 
 class HfCausal(TranslationModel):

@@ -70,12 +70,7 @@ class TokenizedLines:
 
 
 def read_monolingual(paths: Sequence[str], tokenizer: Any, max_tokens: int) -> TokenizedLines:
-    """Tokenize files; empty lines are skipped, long lines are truncated.
-
-    Args:
-        paths: The files, plain or compressed.
-        tokenizer: A Hugging Face tokenizer.
-        max_tokens: Maximum number of tokens of a line.
+    """Tokenize files, plain or compressed; empty lines are skipped, long lines are truncated.
 
     Raises:
         DataError: if a file is missing or invalid, or the files contain no text.
@@ -159,12 +154,7 @@ class CausalDataset:
 class MaskedDataset(CausalDataset):
     """Training examples of a masked language model: lines between `[CLS]` and `[SEP]`.
 
-    Args:
-        text: The text.
-        tokenizer: The Hugging Face tokenizer.
-
-    Attributes:
-        lengths: The length of every line, including special tokens, and its number of masked tokens.
+    The target length of a line is its number of masked tokens.
     """
 
     def __init__(self, text: TokenizedLines, tokenizer: Any) -> None:
@@ -278,13 +268,7 @@ def train_tokenizer(kind: str, paths: Sequence[str], size: int) -> Any:
 
 
 def build_language_model(config: Any, max_length: int, tokenizer: Any) -> Any:
-    """Build the model that a config describes, with new weights.
-
-    Args:
-        config: A `LanguageModelConfig`.
-        max_length: Maximum number of tokens per line.
-        tokenizer: The tokenizer of the model.
-    """
+    """Build the model of a `LanguageModelConfig` with new weights, for lines of up to `max_length` tokens."""
     shared = {
         "vocab_size": len(tokenizer),
         "pad_token_id": tokenizer.pad_token_id,

@@ -116,11 +116,7 @@ class TargetVocabulary(nn.Module):
 
 
 class InputLayout(nn.Module):
-    """The source format of a Hugging Face model.
-
-    Args:
-        tokenizer: The source tokenizer.
-    """
+    """The source format of a Hugging Face model."""
 
     token_ids: Tensor
     special_ids: Tensor
@@ -156,15 +152,11 @@ class InputLayout(nn.Module):
     def encode(
         self, encoder: Any, source: PaddedSequences, output_attentions: bool = False
     ) -> tuple[Float[Tensor, "B S D"], list[Float[Tensor, "B H S S"]]]:
-        """Encode sentences.
-
-        Args:
-            encoder: The encoder of transformers.
-            source: The sentences.
-            output_attentions: Whether self-attention is returned.
+        """Encode sentences by an encoder of transformers.
 
         Returns:
-            The states, and the self-attention of all layers, in our order; zero in the rows of padding.
+            The states, and the self-attention of all layers if requested, in our order; zero in the rows of
+            padding.
         """
         ids, factors, order = self.ids(source), source.embedding_scale, self.from_encoder_order(source)
         if factors is not None:

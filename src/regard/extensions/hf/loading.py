@@ -33,15 +33,7 @@ SMALL_MODEL_SIZE = 1 << 20
 
 
 def load_encoder(directory: Path, weights: bool) -> Any:
-    """Open an encoder without its pooler; only the encoder is returned from a sequence-to-sequence model.
-
-    Args:
-        directory: The directory of the model.
-        weights: Whether to load the weights.
-
-    Raises:
-        CheckpointError: see `load_auto_model`.
-    """
+    """Open an encoder without its pooler, or that of a sequence-to-sequence model; see `load_auto_model`."""
     model = load_auto_model("AutoModel", directory, weights, optional=("pooler",))
     model = model.get_encoder() if model.config.is_encoder_decoder else model
     if getattr(model, "pooler", None) is not None:
@@ -51,13 +43,7 @@ def load_encoder(directory: Path, weights: bool) -> Any:
 
 
 def check_tokenizer_fit(tokenizer: PretrainedTokenizer, rows: int, config: Any, where: str) -> None:
-    """Check that a tokenizer belongs to the model.
-
-    Args:
-        tokenizer: The tokenizer.
-        rows: The model's vocabulary size.
-        config: The model's configuration.
-        where: The model's directory, for error messages.
+    """Check that a tokenizer belongs to the model with a vocabulary size (`rows`) and a configuration.
 
     Raises:
         ConfigError: if the vocabulary sizes or the ids of special symbols differ.
@@ -180,9 +166,6 @@ def max_positions(part: Any) -> int | None:
 
     In RoBERTa, the rows of the position table up to that of padding do not count. A model without a table has
     relative positions and no maximum, even if its configuration states one.
-
-    Args:
-        part: The encoder or decoder.
     """
     limit = next((size for name in _LIMITS if (size := getattr(part.config, name, None))), None)
     for name, module in part.named_modules():

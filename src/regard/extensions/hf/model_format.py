@@ -20,7 +20,7 @@ from regard.config import from_dict
 from regard.data.config import DataConfig
 from regard.data.text import TextProcessor, TextSide
 from regard.errors import CheckpointError, ConfigError, DataError
-from regard.extensions.hf.config import CausalConfig, HfConfig
+from regard.extensions.hf.causal import CausalConfig
 from regard.extensions.hf.files import (
     GENERATION_CONFIG,
     HF_CONFIG,
@@ -29,6 +29,7 @@ from regard.extensions.hf.files import (
     read_hf_config,
 )
 from regard.extensions.hf.prompt_tokenizer import PromptTokenizerConfig
+from regard.extensions.hf.seq2seq import HfConfig
 from regard.extensions.hf.tokenizer import PretrainedTokenizer, PretrainedTokenizerConfig
 from regard.generation.config import GenerationConfig
 from regard.models.base import GenerationConstraints
@@ -125,12 +126,9 @@ def read_generation_settings(directory: Path) -> tuple[GenerationSettings, Path]
 def to_constraints(
     settings: GenerationSettings, start: tuple[int, ...], tokenizer: PretrainedTokenizer
 ) -> GenerationConstraints:
-    """Convert the prefix of translations and the forbidden tokens to our ids.
+    """Convert the ids of the prefix of every translation (`start`) and the forbidden tokens to ours.
 
-    Args:
-        settings: The generation settings.
-        start: The ids, in transformers, of the prefix of every translation.
-        tokenizer: The target tokenizer. Tokens outside its vocabulary are never generated.
+    Tokens outside the vocabulary of the target tokenizer are never generated.
     """
     # From ids of transformers to ours. The special symbols below take precedence where ids coincide.
     ours = {number: place for place, number in enumerate(tokenizer.library_ids) if place not in (BOS, SINK)}

@@ -146,15 +146,7 @@ class _Prompt:
 class PromptTokenizer(PretrainedTokenizer):
     """A pre-trained tokenizer with the prompt of a translation.
 
-    Args:
-        config: The configuration.
-        archive: The files of the tokenizer; see `PretrainedTokenizer`.
-        side: `source` or `target`.
-        where: Name of the tokenizer in messages.
-
     Attributes:
-        prefix_ids: The library's ids of the tokens before every source sentence.
-        suffix_ids: The library's ids of the tokens between every source sentence and its translation.
         stop_at_newline: Whether a line break ends a translation.
 
     Raises:

@@ -12,17 +12,19 @@ to some models of transformers, there is no dropout on cross-attention weights i
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import torch
+from pydantic import Field
 from torch import nn
 
 from regard.attention.base import EosConstraint
 from regard.attention.multihead import MultiHeadAttention
-from regard.attention.registry import AttentionConfig, with_default_score_function
+from regard.attention.registry import AttentionConfig, attention_class, with_default_score_function
 from regard.attention.scored import ScorerAttention
 from regard.attention.scorers import AttentionScorer
 from regard.attention.soft import SoftAttentionConfig
+from regard.config import configclass, option
 from regard.data.batch import Batch, PaddedSequences
 from regard.errors import ConfigError, InfeasibleBoundsError
 from regard.extensions.hf.attention_session import (
@@ -33,7 +35,6 @@ from regard.extensions.hf.attention_session import (
     use_regard_attention,
     use_session,
 )
-from regard.extensions.hf.config import HfConfig
 from regard.extensions.hf.files import convert_errors, quiet_transformers
 from regard.extensions.hf.layouts import InputLayout, KeysValues, TargetVocabulary
 from regard.extensions.hf.loading import max_positions
@@ -63,6 +64,34 @@ class _IdentityProjection(nn.Identity):
     def __init__(self, width: int) -> None:
         super().__init__()
         self.weight = torch.empty(0, width)
+
+
+@configclass
+class HfConfig:
+    """A Hugging Face sequence-to-sequence model."""
+
+    kind: Literal["hf"] = option(default="hf", help="A Hugging Face model; requires the extra `hf`.")
+    path: str = option(help="Directory of a sequence-to-sequence model (Marian, BART, T5, ...).")
+    attention: AttentionConfig = option(
+        default=SoftAttentionConfig,
+        help="Attention mechanism of the layers in `attention_layers`: soft (with softmax, the pre-trained "
+        "one), coverage or constrained.",
+    )
+    attention_layers: tuple[Annotated[int, Field(ge=-256, le=255)], ...] = option(
+        default=(),
+        help="Decoder layers that use [model.attention], counted from 0; -1 is the last. The other layers "
+        "use softmax attention. []: all layers.",
+    )
+
+    def __post_init__(self) -> None:
+        """Check that the mechanism has a single context."""
+        kind = attention_class(self.attention)
+        if kind.observes_tokens or kind.objective != "marginal" or kind.has_projections or kind.needs_advance:
+            raise ValueError(
+                f"attention {self.attention.kind!r} has several contexts, samples, or has its own "
+                "projections, so it cannot be used in a Hugging Face model: use soft, constrained "
+                "or coverage attention, or model.kind = 'pretrained'"
+            )
 
 
 class HfSeq2Seq(TranslationModel):

@@ -8,16 +8,18 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from torch import nn
 
+from regard.attention.registry import AttentionConfig
+from regard.attention.soft import SoftAttentionConfig
+from regard.config import configclass, option
 from regard.data.batch import PaddedSequences
 from regard.data.text import TextProcessor, TextSide
 from regard.errors import CheckpointError, ConfigError, UsageError
 from regard.extensions.hf.attention_session import use_regard_attention
-from regard.extensions.hf.causal import HfCausal
-from regard.extensions.hf.config import CausalConfig, HfConfig, LoraConfig, PretrainedConfig
+from regard.extensions.hf.causal import CausalConfig, HfCausal, LoraConfig
 from regard.extensions.hf.files import GENERATION_CONFIG, HF_CONFIG, convert_errors, read_hf_config
 from regard.extensions.hf.layouts import InputLayout
 from regard.extensions.hf.loading import check_tokenizer_fit, load_auto_model, load_encoder, max_positions
@@ -28,15 +30,85 @@ from regard.extensions.hf.model_format import (
     to_constraints,
 )
 from regard.extensions.hf.prompt_tokenizer import PromptTokenizer
-from regard.extensions.hf.seq2seq import HfSeq2Seq
+from regard.extensions.hf.seq2seq import HfConfig, HfSeq2Seq
 from regard.extensions.hf.tokenizer import PretrainedTokenizer
 from regard.layers.linear import Linear
 from regard.models.base import PARTS_DIR, TrainableSystem
 from regard.models.registry import register_model
-from regard.models.transformer.model import SourceEncoder, TransformerModel
+from regard.models.stack_layer import ATTENTION_HELP, LAYER_ATTENTION_HELP, check_exclusive
+from regard.models.transformer.model import (
+    FeedForwardConfig,
+    SourceEncoder,
+    TransformerConfig,
+    TransformerDecoderConfig,
+    TransformerEncoderConfig,
+    TransformerModel,
+)
 from regard.text.reading import checked_file
 from regard.text.vocabulary import BOS, EOS
 from regard.types import Float, Tensor
+
+
+@configclass
+class PretrainedConfig:
+    """A pre-trained Hugging Face encoder with a new Transformer decoder."""
+
+    kind: Literal["pretrained"] = option(
+        default="pretrained", help="A pre-trained encoder with a new decoder; requires the extra `hf`."
+    )
+    encoder_path: str = option(
+        help="Directory of the encoder: a model of the BERT family, or a sequence-to-sequence model."
+    )
+    num_layers: int = option(default=6, help="Number of decoder layers.", ge=1, le=256)
+    d_model: int = option(
+        default=512,
+        help="Model dimension (d_model) of the decoder, a multiple of `num_heads`.",
+        ge=2,
+        le=16_384,
+    )
+    num_heads: int = option(default=8, help="Number of attention heads of the decoder.", ge=1, le=256)
+    feed_forward: FeedForwardConfig = option(
+        default=FeedForwardConfig, help="The feed-forward networks of the decoder."
+    )
+    norm_position: Literal["post", "pre"] = option(
+        default="post",
+        help="Layer normalization after each residual sum (post), or before each sublayer (pre).",
+    )
+    attention: AttentionConfig = option(
+        default=SoftAttentionConfig,
+        help=ATTENTION_HELP,
+    )
+    layer_attention: tuple[AttentionConfig, ...] = option(
+        default=(),
+        help=LAYER_ATTENTION_HELP,
+    )
+    dropout: float = option(
+        default=0.1, help="Dropout probability on embeddings and on the output of each sublayer.", ge=0, lt=1
+    )
+    tie_embeddings: Literal["none", "decoder"] = option(
+        default="decoder",
+        help="Tie the target embeddings with the output layer (decoder), or not (none).",
+    )
+
+    def __post_init__(self) -> None:
+        """Check that `attention` and `layer_attention` are not both set."""
+        check_exclusive(self)
+
+    @property
+    def transformer(self) -> TransformerConfig:
+        """The configuration of the decoder as a Transformer; its encoder part is not used."""
+        return TransformerConfig(
+            d_model=self.d_model,
+            num_heads=self.num_heads,
+            feed_forward=self.feed_forward,
+            encoder=TransformerEncoderConfig(num_layers=1),
+            decoder=TransformerDecoderConfig(num_layers=self.num_layers),
+            norm_position=self.norm_position,
+            attention=self.attention,
+            layer_attention=self.layer_attention,
+            dropout=self.dropout,
+            tie_embeddings=self.tie_embeddings,
+        )
 
 
 class HfEncoder(SourceEncoder):
@@ -114,12 +186,7 @@ class HfSystem(_DirectorySystem):
 
     @classmethod
     def build(cls, config: HfConfig, text: TextProcessor, model_dir: Path | None = None) -> HfSeq2Seq:
-        """Build the model; see `TrainableSystem.build`.
-
-        Raises:
-            CheckpointError: if a directory is missing or broken.
-            ConfigError: if a tokenizer does not match, or if the model is of the wrong kind.
-        """
+        """Build the model; see `TrainableSystem.build`."""
         source, target = _pretrained_side(text.source, "source"), _pretrained_side(text.target, "target")
         directory = cls._directory(config, model_dir)
         content = read_hf_config(directory)
@@ -148,12 +215,7 @@ class PretrainedEncoderSystem(_DirectorySystem):
     def build(
         cls, config: PretrainedConfig, text: TextProcessor, model_dir: Path | None = None
     ) -> TransformerModel:
-        """Build the model; see `TrainableSystem.build`.
-
-        Raises:
-            CheckpointError: if the directory is missing or broken.
-            ConfigError: if the tokenizer does not match, or if parts of the decoder are incompatible.
-        """
+        """Build the model; see `TrainableSystem.build`."""
         source = _pretrained_side(text.source, "source")
         directory = cls._directory(config, model_dir)
         model = load_encoder(directory, weights=model_dir is None)
