@@ -60,6 +60,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if "PYTEST_XDIST_WORKER" in os.environ:
         os.environ.setdefault("OMP_NUM_THREADS", "1")
     configure_threads()
+    # A wrong name of a model is not looked for on the network.
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
     # Modules are imported until all tests are collected, and nearly all of these objects remain.
     gc.disable()
 

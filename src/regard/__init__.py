@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from regard.extensions.check.report import ReportCheck as ReportCheck
     from regard.extensions.check.result import CoverageCheck as CoverageCheck
     from regard.extensions.check.sentences import CheckedSentence as CheckedSentence
+    from regard.extensions.hf.hub import upload as upload
     from regard.generation.config import Sampling
     from regard.generation.repair import Repair
     from regard.generation.reranking import MBR

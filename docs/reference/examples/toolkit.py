@@ -6,6 +6,8 @@ print(result)
 # --- regard.load
 model = regard.load("runs/first", beam_size=3)
 ensemble = regard.load("runs/first", "runs/second")
+# --- regard.upload
+regard.upload("runs/first", "organization/name", dry_run=True)  # writes the card
 # --- regard.Translator
 model = regard.load("runs/first")
 model.translate("ein Hund läuft .").text

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from regard.config.extensions import resolve_directory
 from regard.errors import UsageError
 
 if TYPE_CHECKING:
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def as_paths(models: Iterable[Any]) -> list[Path]:
-    """Return model directories, or files of translations, as paths.
+    """Return model directories, which may be names on the Hugging Face Hub, or files of translations.
 
     Raises:
         UsageError: if there is none, or one is neither a string nor a path.
@@ -22,7 +23,7 @@ def as_paths(models: Iterable[Any]) -> list[Path]:
     for path in paths:
         if not isinstance(path, Path | str):
             raise UsageError(f"models: expected a path, such as 'runs/first', got {path!r}")
-    return [Path(path) for path in paths]
+    return [resolve_directory(path) for path in paths]
 
 
 def load_translator(

@@ -24,7 +24,7 @@ from regard.data.training_text import MAX_STORED_PAIRS, read_training_pairs
 from regard.errors import RegardError, UsageError
 from regard.generation.base import FileTranslator
 from regard.runs.description import CONFIG_FILE
-from regard.text.paths import check_link
+from regard.text.paths import check_link, shown_path
 
 FEW_PAIRS = 10_000
 """Number of training pairs below which marks of errors are of doubtful precision."""
@@ -55,7 +55,7 @@ def name_models(models: Any, names: Sequence[str] | None = None) -> dict[str, Tr
         raise UsageError("models: expected at least one model")
     loaded = [source if isinstance(source, Translator) else as_paths([source]) for source in sources]
     paths = [model.directories if isinstance(model, Translator) else model for model in loaded]
-    defaults = ["+".join(path.resolve().name for path in model_paths) for model_paths in paths]
+    defaults = ["+".join(shown_path(path.resolve()).name for path in model_paths) for model_paths in paths]
     # Two models may be in directories of the same name, such as a/model and b/model.
     if len(set(defaults)) < len(defaults):
         defaults = ["+".join(map(str, model_paths)) for model_paths in paths]

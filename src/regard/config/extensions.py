@@ -4,11 +4,13 @@ Nothing imports an extension by its name, so its folder can be deleted. The name
 form `module` or `module:object`, so that the description of an extension imports nothing.
 """
 
+import os
 import pkgutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from regard.errors import UsageError
@@ -54,6 +56,16 @@ def hook(name: str) -> Any | None:
         if name in extension.hooks:
             return named_object(extension.hooks[name])
     return None
+
+
+def resolve_directory(path: Path | str) -> Path:
+    """Return a path, or the directory in which an extension stores a model of a public collection.
+
+    Raises:
+        RegardError: if there is neither such a path nor such a model.
+    """
+    download = hook("download")
+    return Path(path) if download is None or os.path.lexists(path) else download(str(path))
 
 
 def require_hook(name: str, extension: str) -> Any:

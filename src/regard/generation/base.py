@@ -19,7 +19,6 @@ from regard.generation.config import GenerationConfig, LengthLimits, Sampling, s
 from regard.generation.lines import Line
 from regard.generation.reranking import MBR
 from regard.generation.translation import Translation
-from regard.models.registry import missing_directory_message
 from regard.text.corpus import read_lines
 from regard.text.tokenizers.words import WordsConfig, WordsTokenizer
 from regard.text.vocabulary import SPECIAL_TOKENS, Vocabulary
@@ -277,7 +276,7 @@ class FileTranslator(BaseTranslator):
             DataError: if the file cannot be read, or does not have one line per line of the text.
         """
         if not path.exists():
-            raise UsageError(missing_directory_message(path, "model directory or file with translations"))
+            raise UsageError(f"{path}: no such model directory or file with translations")
         lines = list(read_lines(path))
         if len(lines) != num_lines:
             raise DataError(

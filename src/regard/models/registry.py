@@ -1,8 +1,7 @@
 """The registry of models, and the contract of model directories in the format of another library.
 
 A model registers itself with its configuration class (`register_model`). An extension provides the format by
-the hook `model_format`, and by the hook `missing_directory_hint` a function that returns what to do about the
-name of a directory that does not exist.
+the hook `model_format`.
 """
 
 from pathlib import Path
@@ -86,9 +85,3 @@ def foreign_format(directory: Path) -> ModelFormat | None:
     """Return the format of a directory of another library; None for a model directory of this package."""
     model_format: ModelFormat | None = hook("model_format")
     return model_format if model_format is not None and model_format.recognizes(directory) else None
-
-
-def missing_directory_message(path: Path | str, expected: str = "model directory") -> str:
-    """Return the message about a missing directory, with the hint of an extension, if it has one."""
-    hint = hook("missing_directory_hint")
-    return f"{path}: no such {expected}" + ("" if hint is None else hint(path))

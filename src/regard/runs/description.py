@@ -15,7 +15,7 @@ from regard.config.plugins import is_loaded
 from regard.data.config import DataConfig
 from regard.errors import CheckpointError, ConfigError, DataError
 from regard.generation.config import GenerationConfig
-from regard.models.registry import MODELS, ModelConfig, foreign_format, missing_directory_message
+from regard.models.registry import MODELS, ModelConfig, foreign_format
 from regard.models.rnn.config import RnnConfig
 from regard.text.files import write_atomic
 from regard.text.paths import check_name
@@ -81,7 +81,7 @@ def read_model_config(cls: type[D], model_dir: Path | str) -> D:
     model_dir = Path(model_dir)
     check_name(model_dir)
     if not model_dir.is_dir():
-        raise CheckpointError(missing_directory_message(model_dir))
+        raise CheckpointError(f"{model_dir}: no such model directory")
     path = model_dir / CONFIG_FILE
     stated = read_stated_config(model_dir)
     fields = {field.name for field in dataclasses.fields(cls)}

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from regard.config import apply_overrides, from_dict, to_dict
+from regard.config.extensions import resolve_directory
 from regard.data.text import TextProcessor
 from regard.data.training_text import copy_training_text
 from regard.errors import CheckpointError, DataError, UsageError
@@ -82,7 +83,7 @@ def load_model(
         ConfigError: if an override is wrong.
         DeviceError: if the device is not available.
     """
-    model_dir, chosen = Path(model_dir), parse_precision(precision)
+    model_dir, chosen = resolve_directory(model_dir), parse_precision(precision)
     place = pick_device(device)
     config = load_description(model_dir)
     system = MODELS.part_of(config.model)

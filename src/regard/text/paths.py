@@ -94,10 +94,22 @@ def check_name(path: Path | str) -> None:
         raise UsageError(f"{path}: the name is not valid UTF-8; rename the file or directory")
 
 
+def _cached_repository(path: Path) -> Path | None:
+    """Return the `models--ORGANIZATION--NAME` of the cache of Hugging Face whose snapshot contains a path."""
+    places = (place.parents[1] for place in (path, *path.parents) if place.parent.name == "snapshots")
+    return next((place for place in places if place.name.startswith("models--")), None)
+
+
+def shown_path(path: Path) -> Path:
+    """Return a path, or `ORGANIZATION/NAME` of a model in the cache of Hugging Face, for display."""
+    repository = _cached_repository(path)
+    return path if repository is None else Path(*repository.name.split("--")[1:])
+
+
 def check_link(path: Path, directory: Path) -> Path:
     """Return a path in a directory after checking that it is not a symbolic link out of it.
 
-    In the cache of Hugging Face, `models--NAME/snapshots/REVISION/FILE` is a link to
+    In the cache of Hugging Face, a file of the directory `models--NAME/snapshots/REVISION` is a link to
     `models--NAME/blobs/CHECKSUM`, which is allowed. A missing path is not an error here.
 
     Raises:
@@ -105,7 +117,8 @@ def check_link(path: Path, directory: Path) -> Path:
     """
     try:
         target, inside = path.resolve(), directory.resolve()
-        cached = inside.parent.name == "snapshots" and target.parent == inside.parent.parent / "blobs"
+        repository = _cached_repository(inside)
+        cached = repository is not None and target.parent == repository / "blobs"
         outside = path.is_symlink() and not cached and not target.is_relative_to(inside)
     except (OSError, RuntimeError) as error:
         raise DataError(f"{path}: {getattr(error, 'strerror', None) or error}") from None

@@ -104,9 +104,3 @@ def test_broken_missing_and_foreign_files_are_named(published: Path, tmp_path: P
     (directory / "pytorch_model.bin.index.json").write_text(json.dumps(index))
     with pytest.raises(CheckpointError, match="secret"):
         regard.load(directory)
-
-
-def test_name_on_the_hub_is_answered_with_the_download_command(monkeypatch: Any, tmp_path: Path) -> None:
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(CheckpointError, match="`hf download someone/opus --local-dir opus`"):
-        regard.load("someone/opus")

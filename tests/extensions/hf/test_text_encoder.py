@@ -8,7 +8,6 @@ import tiny
 import torch
 import transformers
 
-from regard.errors import CheckpointError
 from regard.extensions.hf.text_encoder import TextEncoder
 
 SENTENCES = [line.split() for line in tiny.TEXT]
@@ -54,8 +53,3 @@ def test_all_words_of_a_long_sentence_have_embeddings(directory) -> None:
     words, sentences = TextEncoder(directory, 1).embed([SENTENCES[0] * 30])
     np.testing.assert_allclose(np.linalg.norm(words, axis=1), np.ones(7 * 30), atol=1e-5)
     assert np.linalg.norm(sentences[0]) == pytest.approx(1)
-
-
-def test_names_on_the_hub_have_a_hint() -> None:
-    with pytest.raises(CheckpointError, match="hf download organization/model"):
-        TextEncoder("organization/model")

@@ -16,6 +16,7 @@ from safetensors.numpy import save_file
 
 from regard.alignment import WordAligner
 from regard.config import configclass, option
+from regard.config.extensions import resolve_directory
 from regard.errors import DataError, UsageError
 from regard.extensions.check.base import ERRORS
 from regard.extensions.check.classifiers import ErrorTagger, LogisticRegression
@@ -117,14 +118,14 @@ def load_coverage_model(directory: Path | str, encoder: Any = None) -> ErrorMode
     """Load a model that was saved with `save_coverage_model`.
 
     Args:
-        directory: The directory.
+        directory: The directory, or the name of a model on the Hugging Face Hub.
         encoder: The encoder with which it was trained, if any.
 
     Raises:
         DataError: if a file is missing or damaged; names it.
         UsageError: if the model needs another encoder, or none.
     """
-    directory = Path(directory)
+    directory = resolve_directory(directory)
     path = checked_file(directory, _MODEL_FILE)
     description = read_expected_json(path, _Description, "the description of a coverage model")
     if description.format != _FORMAT:

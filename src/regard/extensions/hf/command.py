@@ -1,7 +1,8 @@
-"""`regard pretrain`: pre-train an encoder or a decoder."""
+"""`regard pretrain`: pre-train an encoder or a decoder, and `regard upload`: share a model or a checker."""
 
 from regard.cli.api_flags import ApiCall, ApiCommand
 from regard.cli.command import Writes
+from regard.cli.output import print_message
 from regard.cli.train import exit_if_interrupted, is_main_process, print_training_result
 
 
@@ -25,3 +26,16 @@ def pretrain_command(call: ApiCall) -> None:
         best = f"Best validation perplexity: {result.progress.best_score or 0:.2f}."
         print_training_result(result, f"{best} The model is in {result.output_dir}.")
     exit_if_interrupted(result)
+
+
+@ApiCommand("regard.extensions.hf.hub:upload", ["directory", "repository"], writes={"directory": Writes.INTO})
+def upload_command(call: ApiCall) -> None:
+    """Upload a model or a checker to the Hugging Face Hub, with a card.
+
+    The files are listed first. Others use the model by its name, as in `regard translate organization/name`.
+    The command needs the package huggingface_hub (extra: hub) and a login: `hf auth login`.
+
+    Example: regard upload runs/first organization/name --private --dry-run
+    """
+    address = call(on_message=print_message)
+    print_message(f"uploaded: {address}" if address else "nothing was uploaded (--dry-run)")

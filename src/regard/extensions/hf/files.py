@@ -1,10 +1,9 @@
 """Safe access to Hugging Face model directories and lazy import of the `transformers` library.
 
-No files are downloaded, and no code from a model directory is executed.
+No code from a model directory is executed.
 """
 
 import io
-import re
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
@@ -30,7 +29,6 @@ _TOKENIZERS = ("tokenizer*", "vocab*", "*.model", "*.spm", "*.bpe", "merges.txt"
 _VOCABULARIES = ("vocab*.json", "added_tokens.json")
 _TEXTS = (".json", ".txt", ".model", ".spm", ".bpe", ".vocab", ".jinja")
 _NO_TEXTS = ("index.json", "trainer_state.json", "requirements.txt", "README.txt")
-_HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 _MAX_TOKENIZER_BYTES = 64 << 20
 """Maximum total size of the files of a tokenizer in bytes. One with 250,000 tokens has about 40 MB."""
 _FIRST = (1980, 1, 1, 0, 0, 0)
@@ -74,11 +72,7 @@ def convert_errors(error_type: type[RegardError], message: str) -> Iterator[None
 
 
 def load_hf_tokenizer(directory: Path, where: str) -> Any:
-    """Load the Hugging Face tokenizer of a directory.
-
-    Args:
-        directory: The directory.
-        where: Name of the directory in messages.
+    """Load the Hugging Face tokenizer of a directory, which messages call `where`.
 
     Raises:
         DataError: if the directory does not exist or has no tokenizer that the library can load.
@@ -117,17 +111,6 @@ def quiet_transformers() -> Iterator[Any]:
             log.enable_progress_bar()
 
 
-def missing_directory_hint(path: Path | str) -> str:
-    """Return the end of the message about a missing directory: the download command for a name on the Hub."""
-    if not _HUB_NAME.fullmatch(str(path)) or Path(path).parent.exists():
-        return ""
-    name = Path(path).name
-    return (
-        ". Models are only loaded from local directories. If this is a name on the Hugging Face Hub, "
-        f"download the model with `hf download {path} --local-dir {name}`, and give the directory {name}"
-    )
-
-
 def read_hf_config(directory: Path) -> dict[str, Any]:
     """Return the content of the file `config.json` of a model directory.
 
@@ -135,7 +118,7 @@ def read_hf_config(directory: Path) -> dict[str, Any]:
         CheckpointError: if the directory or the file is missing, or the file is not a model configuration.
     """
     if not directory.is_dir():
-        raise CheckpointError(f"{directory}: no such model directory{missing_directory_hint(directory)}")
+        raise CheckpointError(f"{directory}: no such model directory")
     path = directory / HF_CONFIG
     try:
         content = read_json(checked_file(directory, HF_CONFIG), dict[str, Any], _MAX_TOKENIZER_BYTES)
@@ -188,7 +171,9 @@ def weight_files(directory: Path) -> list[Path]:
             return [checked_file(directory, name, path) for name in sorted(set(index.weight_map.values()))]
         except DataError as error:
             raise CheckpointError(str(error)) from None
-    raise CheckpointError(f"{directory}: contains no weights ({_WEIGHTS[0]} or {_WEIGHTS[2]})")
+    raise CheckpointError(
+        f"{directory}: contains no weights ({_WEIGHTS[0]} or {_WEIGHTS[2]}; the latter is never downloaded)"
+    )
 
 
 def tokenizer_files(directory: Path) -> list[Path]:
@@ -198,7 +183,7 @@ def tokenizer_files(directory: Path) -> list[Path]:
         DataError: if the directory does not exist.
     """
     if not directory.is_dir():
-        raise DataError(f"{directory}: no such directory with a tokenizer{missing_directory_hint(directory)}")
+        raise DataError(f"{directory}: no such directory with a tokenizer")
     paths = (path for path in directory.iterdir() if path.is_file() and path.suffix in _TEXTS)
     return sorted(path for path in paths if not path.name.endswith(_NO_TEXTS))
 
@@ -230,12 +215,7 @@ def _check_sizes(sizes: Iterable[int], what: str) -> None:
 
 
 def unpack_tokenizer(content: bytes, directory: Path, where: str) -> None:
-    """Extract an archive of `pack_tokenizer` into a directory.
-
-    Args:
-        content: The archive.
-        directory: An empty directory.
-        where: Name of the archive in messages.
+    """Extract an archive of `pack_tokenizer`, which messages call `where`, into an empty directory.
 
     Raises:
         DataError: if the content is not such an archive.

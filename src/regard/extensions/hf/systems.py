@@ -15,6 +15,7 @@ from torch import nn
 from regard.attention.registry import AttentionConfig
 from regard.attention.soft import SoftAttentionConfig
 from regard.config import configclass, option
+from regard.config.extensions import resolve_directory
 from regard.data.batch import PaddedSequences
 from regard.data.text import TextProcessor, TextSide
 from regard.errors import CheckpointError, ConfigError, UsageError
@@ -161,7 +162,7 @@ class _DirectorySystem(TrainableSystem):
     def _directory(cls, config: Any, model_dir: Path | None) -> Path:
         """Return the directory to read the part from: the original one, or its copy in a model directory."""
         if model_dir is None:
-            return Path(getattr(config, cls.path_option))
+            return resolve_directory(getattr(config, cls.path_option))
         return model_dir / PARTS_DIR / cls.path_option
 
     @classmethod

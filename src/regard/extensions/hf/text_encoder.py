@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
+from regard.config.extensions import resolve_directory
 from regard.errors import DataError
 from regard.extensions.hf.files import convert_errors, load_hf_tokenizer, weight_files
 from regard.extensions.hf.loading import load_encoder, max_positions
@@ -33,7 +34,8 @@ class TextEncoder:
         """Load the encoder and its tokenizer.
 
         Args:
-            directory: A directory of Hugging Face; of a sequence-to-sequence model, its encoder is used.
+            directory: A directory of Hugging Face, or a name on the Hub; of a sequence-to-sequence model, its
+                encoder is used.
             num_threads: Number of CPU threads; 0 uses all processors.
 
         Raises:
@@ -41,7 +43,7 @@ class TextEncoder:
             DataError: if the tokenizer cannot be loaded, or has no pad token or is not a fast one.
             UsageError: if `transformers` is not installed.
         """
-        self.directory = Path(directory)
+        self.directory = resolve_directory(directory)
         set_num_threads(num_threads or None)
         self._model = load_encoder(self.directory, weights=True).eval()
         self._tokenizer: Any = load_hf_tokenizer(self.directory, str(directory))

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from regard.config import configclass, option
+from regard.config.extensions import resolve_directory
 from regard.errors import DataError, UsageError
 from regard.extensions.hf.files import (
     convert_errors,
@@ -187,12 +188,12 @@ class PretrainedTokenizer(Tokenizer):
         Raises:
             DataError: if the directory is missing or contains no tokenizer.
         """
-        return cls(config, pack_tokenizer(Path(config.path)), side, config.path)
+        return cls(config, pack_tokenizer(resolve_directory(config.path)), side, config.path)
 
     @classmethod
     def input_files(cls, config: Any) -> Sequence[Path]:
         """Return the files of the tokenizer."""
-        return tokenizer_files(Path(config.path))
+        return tokenizer_files(resolve_directory(config.path))
 
     def pretokenize(self, line: str) -> list[str]:
         """Return the tokens of a line, without the special tokens around it."""

@@ -23,6 +23,7 @@ from regard.generation.config import GenerationConfig
 from regard.generation.lines import Line
 from regard.generation.translation import AttentionDetail
 from regard.runs.device import release_unused_memory
+from regard.text.paths import shown_path
 from regard.text.tokenizers import moses
 from regard.text.tokenizers.base import TextFormat
 from regard.text.words import split_whitespace
@@ -287,7 +288,7 @@ def _limits(search: GenerationConfig, max_beam_size: int, name: str) -> dict[str
 
 def _names(folders: Sequence[Path]) -> list[str]:
     """Return the last part of each folder's path; folders that share it get longer, distinct names."""
-    parts = [folder.absolute().parts for folder in folders]
+    parts = [shown_path(folder).absolute().parts for folder in folders]
     if not parts:
         raise UsageError("no model folder is given: expected one or more")
     if len(set(parts)) < len(parts):

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import uvicorn
 
+from regard.api.loading import as_paths
 from regard.config.cpu_threads import num_available_cpus
 from regard.config.extensions import require_hook
 from regard.errors import UsageError
@@ -53,13 +54,13 @@ def serve_models(
         DataError: if the checker cannot be read.
         CheckpointError: if a model directory is missing or damaged.
     """
-    config = config or ServeConfig()
+    config, directories = config or ServeConfig(), as_paths(models)
     # oneDNN compiles a kernel for each shape. Batches shrink as sentences end, so a server sees hundreds of
     # shapes again and again and needs a larger cache than training. PyTorch has another cache of descriptions
     # and buffers per thread, that is, per model. With a capacity of 1024, these caches would use more and
     # more memory. PyTorch reads these limits when it is imported.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", str(_CACHE_CAPACITY))
-    os.environ.setdefault("LRU_CACHE_CAPACITY", str(max(_CACHE_CAPACITY // len(models), 16)))
+    os.environ.setdefault("LRU_CACHE_CAPACITY", str(max(_CACHE_CAPACITY // len(directories), 16)))
     from regard.extensions.serve.app import create_app
     from regard.extensions.serve.engine import load_engines
     from regard.runs.device import set_num_threads
@@ -67,13 +68,13 @@ def serve_models(
     # Use half of the processors and leave the other half for requests. Matrix multiplications that wait for a
     # busy processor are much slower than with fewer threads.
     set_num_threads(config.num_threads or max(1, num_available_cpus() // 2))
-    saved = Path(models[0], "checker")  # of `regard report` and `regard quickstart`
+    saved = directories[0] / "checker"  # of `regard report` and `regard quickstart`
     if checker is None and detector is None and saved.is_dir():
         checker = check_link(saved, saved.parent)
     check = None
     if checker is not None or detector is not None:
         check = require_hook("served_check", "check").load(checker, detector or "combined")
-    engines = load_engines([Path(model) for model in models], device, precision, attention, config)
+    engines = load_engines(directories, device, precision, attention, config)
     names = ", ".join(engine.name for engine in engines)
     run_server(create_app(engines, config, check), config, lambda address: on_ready(f"{names}: {address}"))
 
