@@ -144,13 +144,7 @@ def attention_budget(
 def constrained_weights(
     name: str, module: nn.Module, scores: Float[Tensor, "B H T S"], mask: Bool[Tensor, "..."] | None
 ) -> Float[Tensor, "B H T S"]:
-    """Return the attention weights under the bounds of the current `with` block.
-
-    Args:
-        name: A name in `CONSTRAINED`.
-        module: The attention module that is called.
-        scores: The scores.
-        mask: True where a position may be attended; broadcasts to the scores.
+    """Return the attention weights of a module under the bounds of the current `with` block.
 
     Raises:
         UsageError: There is no such block.

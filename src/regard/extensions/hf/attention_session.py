@@ -162,12 +162,7 @@ class AttentionSession:
 
 @dataclass
 class CrossAttentionProbe:
-    """Finds the cross-attention modules of a model.
-
-    Attributes:
-        source: S, a source length that no other sequence has.
-        found: The modules, lowest layer first.
-    """
+    """Finds the cross-attention modules, lowest layer first, by a unique source length."""
 
     source: int
     found: list["CrossAttention"] = field(default_factory=list)

@@ -105,13 +105,9 @@ class CausalConfig:
 
 
 class HfCausal(TranslationModel):
-    """A decoder-only model of transformers.
+    """A decoder-only model of transformers with its output layer, from `AutoModelForCausalLM`.
 
     Args:
-        model: A model with its output layer, from `AutoModelForCausalLM`.
-        config: The configuration.
-        source: The source tokenizer, whose prompts the model continues.
-        target: The target tokenizer.
         end_ids: The library's ids that end a translation.
         constraints: The constraints that the model directory prescribes.
 
@@ -194,12 +190,7 @@ class HfCausal(TranslationModel):
     ) -> tuple[Float[Tensor, "B N V"], list[Float[Tensor, "B H T K"]]]:
         """Return the logits of the last positions, and the attention weights of all layers if requested.
 
-        Args:
-            ids: The library's ids.
-            mask: True at the tokens of the cache and of `ids`, False at padding.
-            cache: A cache of transformers, which is extended; None for no cache.
-            record: Whether attention weights are returned.
-            num_logits: N.
+        The mask is of the tokens of the cache, which is extended, and of `ids`; it is False at padding.
         """
         options: dict[str, Any] = {"input_ids": ids, "attention_mask": mask.long(), "return_dict": True}
         options |= {"past_key_values": cache, "use_cache": cache is not None}

@@ -53,12 +53,7 @@ def import_transformers() -> Any:
 
 @contextmanager
 def convert_errors(error_type: type[RegardError], message: str) -> Iterator[None]:
-    """Return a context manager that converts exceptions of the library into errors of this package.
-
-    Args:
-        error_type: Class of the raised error.
-        message: Start of the message; the first line of the original message is appended.
-    """
+    """Convert exceptions of the library into errors, whose message ends with the first line of theirs."""
     try:
         yield
     except RegardError:

@@ -187,11 +187,7 @@ class MaskedDataset(CausalDataset):
 
 
 class HfLanguageModel(nn.Module):
-    """A language model; it predicts the masked tokens of a `MaskedBatch`, and otherwise the next tokens.
-
-    Args:
-        model: A model of transformers with its output layer.
-    """
+    """A language model, which predicts the masked tokens of a `MaskedBatch`, or otherwise the next tokens."""
 
     objective: Objective = "marginal"
     reward: None = None
@@ -206,11 +202,8 @@ class HfLanguageModel(nn.Module):
     ) -> ForwardOutput:
         """Compute the log-likelihoods of the targets; see `TranslationModel.forward`.
 
-        Args:
-            batch: For a causal model, sources that begin with a start symbol, and targets of the same length
-                that end with an end symbol.
-            mean_log_probs: Whether to compute `ForwardOutput.mean_log_probs`.
-            output_attentions: Ignored: there is no cross-attention.
+        The sources of a causal model begin with a start symbol, and its targets, of the same length, end with
+        an end symbol. There is no cross-attention to return.
         """
         assert batch.target is not None
         target = batch.target

@@ -35,13 +35,7 @@ NUM_SINKS = 2
 def scaled_embeddings(
     embedding: nn.Module, ids: Int[Tensor, "B T"], factors: Float[Tensor, "B T"] | None
 ) -> Iterator[None]:
-    """Return a context in which an embedding scales its output.
-
-    Args:
-        embedding: The embedding.
-        ids: Its input, which some models transpose.
-        factors: The factor of each token, or None for 1.
-    """
+    """Return a context in which an embedding scales its output by the factors of its input, or by 1."""
     if factors is None:
         yield
         return
@@ -178,6 +172,8 @@ class InputLayout(nn.Module):
 class PromptLayout:
     """The tokens around the source, and the place of the source in a prompt.
 
+    The lengths of source sentences include their sinks. S is their padded length, and P that of the prompts.
+
     Attributes:
         before: The library's ids before the source.
         after: The library's ids after the source.
@@ -192,24 +188,14 @@ class PromptLayout:
         return len(self.before) + len(self.after)
 
     def _offsets(self, lengths: Int[Tensor, "B"], width: int) -> Int[Tensor, "B P"]:
-        """Return the position of each column of the prompts relative to the first token of the source.
-
-        Args:
-            lengths: The lengths of the source sentences, with their sinks.
-            width: S, the padded length of the source. The padded length P of the prompts follows from it.
-        """
+        """Return the position of each column of the prompts relative to the first source token, given S."""
         columns = torch.arange(width - NUM_SINKS + self.num_tokens, device=lengths.device)
         return columns - (width - lengths).unsqueeze(1) - len(self.before)
 
     def prompts(
         self, source: PaddedSequences, token_ids: Int[Tensor, "V"]
     ) -> tuple[Int[Tensor, "B P"], Bool[Tensor, "B P"]]:
-        """Return the ids of the prompts of a batch, padded on the left, and a mask that is True at tokens.
-
-        Args:
-            source: The source sentences, in our ids, with their sinks.
-            token_ids: For each of our ids, the id of the library.
-        """
+        """Return the library's ids of prompts, padded on the left, and a mask that is True at tokens."""
         start, width = len(self.before), source.tokens.shape[1]
         offsets = self._offsets(source.lengths, width)
         behind = offsets - (source.lengths - NUM_SINKS).unsqueeze(1)
@@ -222,12 +208,7 @@ class PromptLayout:
         return ids.masked_fill(~mask, pad), mask
 
     def prompt_scales(self, source: PaddedSequences, length: int) -> Float[Tensor, "B T"] | None:
-        """Return the factor of each embedding of prompts and targets, 1 outside the source, or None.
-
-        Args:
-            source: The source sentences, with their sinks.
-            length: T, the padded length of the prompts and targets.
-        """
+        """Return the factors of the T embeddings of prompts and targets, 1 outside the source, or None."""
         scale = source.embedding_scale
         if scale is None:
             return None
@@ -247,8 +228,8 @@ class PromptLayout:
 
         Args:
             weights: The attention of each query to the K keys: the padded prompt, then generated tokens.
-            lengths: The lengths of the source sentences, with their sinks.
-            width: S, the padded length of the source.
+            lengths: The lengths of the source sentences.
+            width: S.
         """
         positions = torch.arange(width, device=weights.device)
         words = (lengths - NUM_SINKS).view(-1, 1)

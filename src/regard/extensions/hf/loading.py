@@ -66,11 +66,8 @@ def load_auto_model(
 ) -> Any:
     """Open a model with one of the auto classes of transformers.
 
-    Args:
-        auto_class: The name of the class.
-        directory: The directory of the model.
-        weights: Whether to load the weights; otherwise they are initialized randomly.
-        optional: Name prefixes of parameters that may be missing in the weight files.
+    Without `weights`, they are initialized randomly. Parameters may be missing in the weight files if their
+    names begin with one of `optional`.
 
     Raises:
         CheckpointError: if a file is missing or broken, or the weights do not fit the configuration.

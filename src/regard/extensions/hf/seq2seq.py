@@ -95,13 +95,9 @@ class HfConfig:
 
 
 class HfSeq2Seq(TranslationModel):
-    """A sequence-to-sequence model of transformers.
+    """A sequence-to-sequence model of transformers with its output layer, from an auto class.
 
     Args:
-        model: A model with encoder, decoder and output layer, from an auto class of transformers.
-        config: The attention mechanisms.
-        source: The source tokenizer.
-        target: The target tokenizer.
         start: The ids, in transformers, of the prefix of every translation; the last one is our start symbol.
         constraints: The constraints that the model directory prescribes.
 
@@ -172,11 +168,7 @@ class HfSeq2Seq(TranslationModel):
     ) -> Any:
         """Run the decoder on the encoder's states, and return the output of transformers.
 
-        Args:
-            states: The encoder's states.
-            mask: 1 at source tokens, 0 at padding. None is no padding.
-            decoder_ids: The decoder's input.
-            cache: The library's cache, which is extended. Default: no cache.
+        The mask is 1 at source tokens; without one, there is no padding. A cache is extended.
         """
         return self.model(
             encoder_outputs=self._encoder_output(last_hidden_state=states),

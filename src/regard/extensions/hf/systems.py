@@ -113,13 +113,7 @@ class PretrainedConfig:
 
 
 class HfEncoder(SourceEncoder):
-    """The encoder, with a linear projection to the decoder's dimension if the dimensions differ.
-
-    Args:
-        model: The encoder of transformers.
-        tokenizer: The source tokenizer.
-        width: The decoder's dimension.
-    """
+    """An encoder, with a linear projection to the decoder's dimension `width` if the dimensions differ."""
 
     def __init__(self, model: Any, tokenizer: PretrainedTokenizer, width: int) -> None:
         """Combine the parts."""

@@ -59,9 +59,6 @@ class TextEncoder:
         """Return the unit vectors of all words, one sentence after the other, and of the sentences.
 
         A word is the mean of its tokens. A word without tokens has the vector 0.
-
-        Args:
-            sentences: The words of each sentence.
         """
         starts = np.cumsum([0, *map(len, sentences)])
         size = self._model.config.hidden_size
