@@ -101,7 +101,8 @@ def main() -> None:
     # The encoding of the terminal may lack letters of the text.
     sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
     regard.configure_threads()  # torch reads the environment variables for threads only when it is imported
-    logging.basicConfig(format="%(message)s", level=logging.INFO)
+    logging.basicConfig(format="%(message)s")
+    logging.getLogger("regard").setLevel(logging.INFO)  # other libraries log every request
     try:
         app()
     except RegardError as error:

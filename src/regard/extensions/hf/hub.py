@@ -45,7 +45,7 @@ def _connect(subject: str) -> Iterator[None]:
     """Convert the errors of a connection to one message about a subject. Only terminals show progress."""
     from huggingface_hub import errors, utils
 
-    unreachable = "cannot be reached, and its cache does not contain the model"
+    unreachable = "cannot be reached, and the model is not in its cache"
     reasons = {
         errors.RevisionNotFoundError: "has no such revision",
         errors.RepositoryNotFoundError: "has no such model, or you must log in (`hf auth login`)",
