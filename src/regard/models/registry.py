@@ -68,11 +68,9 @@ class ModelFormat(Protocol):
         ...
 
     def load_text(self, directory: Path, config: Any) -> TextProcessor:
-        """Return the tokenizers of a directory, and log a warning if some of its settings are ignored.
+        """Return the tokenizers of a directory, given its description, possibly with overrides.
 
-        Args:
-            directory: The directory.
-            config: The description of `describe_model`, possibly with overrides.
+        A warning is logged if settings of the directory are ignored.
 
         Raises:
             DataError: if the directory has no tokenizer.
