@@ -28,7 +28,7 @@ def pretrain_command(call: ApiCall) -> None:
     exit_if_interrupted(result)
 
 
-@ApiCommand("regard.extensions.hf.hub:upload", ["directory", "repository"], writes={"directory": Writes.INTO})
+@ApiCommand("regard.extensions.hf.hub:upload", ["directory", "repository"])
 def upload_command(call: ApiCall) -> None:
     """Upload a model or a checker to the Hugging Face Hub, with a card.
 
