@@ -97,13 +97,7 @@ def num_masked(length: int) -> int:
 def mask_tokens(
     ids: np.ndarray, random: np.random.Generator, mask_id: int, random_ids: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Mask tokens of a line (Devlin et al., 2019, Section 3.1).
-
-    Args:
-        ids: The token ids of the line.
-        random: The random number generator.
-        mask_id: The id of the mask token.
-        random_ids: The ids from which random tokens are sampled.
+    """Mask tokens of a line (Devlin et al., 2019, Section 3.1); random ones are sampled from `random_ids`.
 
     Returns:
         The masked line, and the sorted positions of the tokens to predict.
@@ -123,10 +117,6 @@ def mask_tokens(
 
 class CausalDataset:
     """Training examples of a causal language model: lines between the start and the end symbol.
-
-    Args:
-        text: The text.
-        tokenizer: The Hugging Face tokenizer.
 
     Attributes:
         lengths: The source and target length of every line, including the start or end symbol.
@@ -235,10 +225,7 @@ def score_logits(
 def train_tokenizer(kind: str, paths: Sequence[str], size: int) -> Any:
     """Train a byte-level BPE tokenizer as in GPT-2 (Radford et al., 2019). The result is deterministic.
 
-    Args:
-        kind: `masked`, with BERT's special symbols, or `causal`.
-        paths: Text files.
-        size: Maximum vocabulary size.
+    The special symbols are those of BERT if the kind is `masked`. The size is the maximum.
 
     Raises:
         DataError: if a file is missing or broken.

@@ -91,11 +91,7 @@ class GenerationSettings(pydantic.BaseModel):
         return bool(forced) and (not self.end_ids or bool(forced & set(self.end_ids[:1])))
 
     def unsupported(self, several_ends: bool = False) -> list[str]:
-        """Return the settings that search does not support, in the format of the file.
-
-        Args:
-            several_ends: Whether the model supports several end symbols.
-        """
+        """Return the settings that search does not support; some models support several end symbols."""
         settings = {
             name: value
             for name, value in (self.model_extra or {}).items()

@@ -144,13 +144,10 @@ class HfEncoder(SourceEncoder):
 
 
 class _DirectorySystem(TrainableSystem):
-    """A model with a part from a Hugging Face directory, whose configuration a model directory contains.
-
-    Attributes:
-        path_option: The name of the option with the directory.
-    """
+    """A model with a part from a Hugging Face directory, whose configuration a model directory contains."""
 
     path_option = "path"
+    """The name of the option with the directory."""
 
     @classmethod
     def _directory(cls, config: Any, model_dir: Path | None) -> Path:
