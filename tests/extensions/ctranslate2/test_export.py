@@ -282,6 +282,7 @@ def test_command_line_exports_and_translates_from_the_export_alone(directories, 
         if target or score:
             assert float(score) == pytest.approx(float(other_score), abs=2e-4)
     assert translate(exported, *options, input=text) == shown
+    run("upload", exported, "organization/name", "--dry-run")  # writes a card
     best = translate(exported, "--engine", "ctranslate2", "--num-return", 2, input="s1 s2\n")
     assert [line.split(" ||| ")[0] for line in best] == ["0", "0"]
 
