@@ -124,16 +124,9 @@ def upload(
     if match is None or match[2]:
         raise UsageError(f"{repository}: expected a name on the Hub, such as organization/name")
     hub = _import_hub("an upload needs")
-    from huggingface_hub.utils import filter_repo_objects
-
     card = directory / "README.md"
     is_new_card = _check_card(directory, card, repository, languages, hub)
-    names = sorted(path.relative_to(directory).as_posix() for path in directory.rglob("*") if path.is_file())
-    files = list(filter_repo_objects(names, allow_patterns=_PARTS, ignore_patterns=_NO_PARTS))
-    if not any(name.endswith((".safetensors", "model.bin")) for name in files):
-        raise UsageError(f"{directory}: has no weights in safetensors, and pickled ones are not uploaded")
-    sizes = {name: check_link(directory / name, directory).stat().st_size for name in files}
-    others = sorted({name.partition("/")[0] for name in names if name not in sizes})
+    sizes, others = _list_files(directory)
     on_message(f"{directory}: {sum(sizes.values()):,} bytes for {repository}")
     on_message("\n".join(f"  {name}  {size:,} bytes" for name, size in sizes.items()))
     if others:
@@ -149,10 +142,22 @@ def upload(
             raise UsageError(f"{repository}: is public on the Hub already; upload without --private")
         if revision is not None:
             api.create_branch(repository, branch=revision, exist_ok=True)
-        added = [hub.CommitOperationAdd(name, directory / name) for name in files]
+        added = [hub.CommitOperationAdd(name, directory / name) for name in sizes]
         message = f"Upload with regard {__version__}"
         commit = api.create_commit(repository, added, commit_message=message, revision=revision)
     return str(commit.commit_url)
+
+
+def _list_files(directory: Path) -> tuple[dict[str, int], list[str]]:
+    """Return the files of a model with their sizes in bytes, and the names of the others."""
+    from huggingface_hub.utils import filter_repo_objects
+
+    names = sorted(path.relative_to(directory).as_posix() for path in directory.rglob("*") if path.is_file())
+    files = list(filter_repo_objects(names, allow_patterns=_PARTS, ignore_patterns=_NO_PARTS))
+    if not any(name.endswith((".safetensors", "model.bin")) for name in files):
+        raise UsageError(f"{directory}: has no weights in safetensors, and pickled ones are not uploaded")
+    sizes = {name: check_link(directory / name, directory).stat().st_size for name in files}
+    return sizes, sorted({name.partition("/")[0] for name in names if name not in sizes})
 
 
 def _check_card(directory: Path, path: Path, repository: str, languages: Sequence[str], hub: Any) -> bool:
