@@ -27,7 +27,6 @@ def run(*arguments: str, **settings) -> subprocess.CompletedProcess:
     ("code", "avoided"),
     [
         ("regard.cli.main", "torch numpy pydantic sacrebleu"),
-        ("regard.functional", "regard.models regard.data regard.config pydantic"),
         ("regard; regard.check(['a'], ['b'])", "torch numba sacrebleu"),
     ],
 )
