@@ -138,12 +138,6 @@ class PlanOptions:
 def plan(table: Table, output_dir: Path, text: ExperimentText, options: PlanOptions) -> list[TableJob]:
     """Return the jobs of a table, in an order in which they can be run.
 
-    Args:
-        table: The table.
-        output_dir: The output directory.
-        text: The text of the experiment.
-        options: The size, the seeds, the metrics, the rows and the settings of the runs.
-
     Raises:
         UsageError: if the table has no such row, or the text has no test set for the table.
         ConfigError: if a recipe with the overrides is invalid.
@@ -173,13 +167,7 @@ class _Planner:
     """The jobs of one table on one text.
 
     Attributes:
-        table: The table.
-        output_dir: The output directory.
-        text: The text of the experiment.
-        options: The options of the reproduction.
-        split: The split that is used as the test set.
         recipes: The options that the recipe of each row sets.
-        rows: The rows to run.
         starts: The recipe whose weights initialize a model, by the recipe of the model.
     """
 

@@ -136,15 +136,7 @@ def collect_results(
     options: PlanOptions,
     num_resamples: int = 1000,
 ) -> TableResults:
-    """Collect the results of the finished rows of a table.
-
-    Args:
-        table: The table.
-        jobs: The jobs of the table.
-        text: The text of the experiment. Its language pair selects the paper's numbers.
-        options: The options of the reproduction.
-        num_resamples: The number of bootstrap samples.
-    """
+    """Collect the results of the finished rows; the language pair of the text selects the paper's numbers."""
     finished: dict[str, list[RowJob]] = {}
     for row in (row for job in jobs for row in job.rows if row.read_scores() is not None):
         finished.setdefault(row.recipe, []).append(row)

@@ -35,15 +35,7 @@ LENGTH_BINS = ("1-10", "11-20", "21-30", "31-40", "41-50", "51-60", "61+")
 
 @dataclass
 class ScoredSystem:
-    """A trained model and the test text.
-
-    Attributes:
-        model: The model.
-        text: The text of the experiment.
-        sources: The source sentences of the test set.
-        references: The reference translations.
-        search: The search options.
-    """
+    """A trained model and the test text."""
 
     model: LoadedModel
     text: ExperimentText

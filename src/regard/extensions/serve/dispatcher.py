@@ -245,11 +245,6 @@ async def collect_answers(
 ) -> list[Answer]:
     """Return all answers; cancel them after the time limit or when the client disconnects.
 
-    Args:
-        request: The request of the client.
-        futures: The answers.
-        seconds: Time limit in seconds.
-
     Raises:
         HTTPException: if the time limit is exceeded, or for the first sentence with a user error, with its
             number.
@@ -291,10 +286,6 @@ async def stream_answers(
 
     If the time limit is exceeded, it yields an `HTTPException` for each missing answer. If it is closed,
     because the client has disconnected, it cancels the missing answers.
-
-    Args:
-        futures: The answers.
-        seconds: Time limit in seconds.
     """
     places = {future: place for place, future in enumerate(futures)}
     waiting: set[asyncio.Future[Answer]] = set(futures)

@@ -181,12 +181,7 @@ class ModelServer:
 
 
 def to_plain_text(line: str, text_format: TextFormat) -> str:
-    """Return a line of tokenized text as plain text, with the rules of Moses (Koehn et al., 2007).
-
-    Args:
-        line: The line.
-        text_format: The format of the training text. If it is not tokenized, the line is returned unchanged.
-    """
+    """Return a line as plain text: tokenized text is joined by the rules of Moses (Koehn et al., 2007)."""
     if not text_format.tokenized:
         return line
     # Moses marks hyphens within words, if the option `-a` is set.
@@ -199,10 +194,6 @@ def example_sentences(text: TextProcessor, directory: Path) -> list[str]:
 
     They are sentences of the validation text that the model directory contains. A sentence with an unknown
     token is left out.
-
-    Args:
-        text: Text processing of the model.
-        directory: The model directory.
 
     Raises:
         DataError: if the description of the training text in the directory is damaged.

@@ -92,7 +92,6 @@ class SplitTexts:
     """Texts that are split into sentences.
 
     Attributes:
-        texts: The texts.
         sentences: Pairs of the index of a text and a sentence of the text, in order.
     """
 

@@ -64,13 +64,7 @@ class PhraseOccurrences:
 def extract_phrases(
     corpus: Corpus, links: LinkTable, max_length: int = MAX_PHRASE_LENGTH
 ) -> PhraseOccurrences:
-    """Extract all phrase pairs of a text.
-
-    Args:
-        corpus: The sentence pairs.
-        links: The word links.
-        max_length: The maximum length of a phrase on either side, at most `MAX_PHRASE_LENGTH`.
-    """
+    """Extract all phrase pairs of at most `max_length` words on either side, up to `MAX_PHRASE_LENGTH`."""
     table = corpus.source.lengths, corpus.target.lengths, links.offsets, links.source, links.target
     # The first pass counts the pairs, so that the second one can write into arrays of the right size.
     count = _extract(table, max_length, np.empty((7, 0), np.int32), np.empty(0, np.int64), False)

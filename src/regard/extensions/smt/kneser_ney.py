@@ -108,12 +108,7 @@ def _count_ngrams(
 
 
 def compute_discounts(adjusted: np.ndarray, name: str) -> tuple[float, float, float]:
-    """Return D1, D2 and D3+, or `FALLBACK_DISCOUNTS` with a warning if the counts do not determine them.
-
-    Args:
-        adjusted: The adjusted counts.
-        name: The name of the counted units, for the warning.
-    """
+    """Return D1, D2 and D3+, or `FALLBACK_DISCOUNTS` with a warning if the counts do not determine them."""
     t = [int((adjusted == j).sum()) for j in range(5)]  # counts of counts; t[0] is not used
     if all(t[1:4]):
         y = t[1] / (t[1] + 2 * t[2])

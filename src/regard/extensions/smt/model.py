@@ -137,15 +137,7 @@ def build_decoder(
     weights: np.ndarray,
     config: PhraseConfig,
 ) -> PhraseDecoder:
-    """Return the decoder that a config describes.
-
-    Args:
-        table: The phrase table, with the ids of the vocabularies.
-        language_model: The language model.
-        text: The tokenizers and vocabularies.
-        weights: The feature weights.
-        config: The options of the system, which give the limits of the search.
-    """
+    """Return the decoder that a config describes."""
     # The language model has a vocabulary of its own, as it may be estimated on more text.
     ids = np.array(language_model.ids(text.target.vocabulary.tokens), dtype=np.int64)
     limits = SearchLimits(
@@ -162,13 +154,6 @@ def save_phrases(
     file_checksums: Mapping[str, str] | None = None,
 ) -> None:
     """Write the tables and weights of a system to a model directory.
-
-    Args:
-        output_dir: The model directory.
-        decoder: The decoder with tables and weights.
-        bleu: The BLEU of the validation text.
-        fingerprint: The fingerprint of the training text.
-        file_checksums: The checksums of the config and the vocabularies; see `regard.runs.checksums`.
 
     Raises:
         CheckpointError: if a file cannot be written.
@@ -197,11 +182,6 @@ def save_phrases(
 
 def load_phrases(model_dir: Path, config: PhraseConfig, text: TextProcessor) -> PhraseDecoder:
     """Load the decoder of a system that `save_phrases` wrote.
-
-    Args:
-        model_dir: The model directory.
-        config: The table `model` of its config, which gives the limits of the search.
-        text: The tokenizers and vocabularies.
 
     Raises:
         CheckpointError: if a file is missing, truncated or altered; the message names it.

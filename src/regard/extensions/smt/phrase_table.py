@@ -177,14 +177,7 @@ def estimate_phrase_table(
     smoothing: Smoothing = "kneser-ney",
     unknown: int | None = None,
 ) -> PhraseTable:
-    """Estimate the phrase table of a text.
-
-    Args:
-        corpus: The sentence pairs.
-        links: The word links.
-        max_length: The maximum length of a phrase in words.
-        smoothing: The smoothing of phrase probabilities.
-        unknown: The id of the unknown word; phrases that contain it are discarded.
+    """Estimate the phrase table of a text; phrases with the `unknown` word are discarded.
 
     Raises:
         DataError: if there is no phrase pair.

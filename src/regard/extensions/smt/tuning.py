@@ -226,15 +226,7 @@ class TuningRound:
 def tune_weights(
     decoder: PhraseDecoder, text: TuningText, config: TuningConfig, seed: int, num_threads: int = 1
 ) -> list[TuningRound]:
-    """Tune the feature weights and return all rounds; the result is the one with the highest BLEU.
-
-    Args:
-        decoder: The decoder with the initial weights.
-        text: The validation text.
-        config: The number of rounds, of translations and of starting points.
-        seed: The random seed.
-        num_threads: The number of threads of the decoder.
-    """
+    """Tune the feature weights and return all rounds; the result is the one with the highest BLEU."""
     last = NUM_FEATURES if decoder.lexicalized else BACKWARD
     tuned = np.array([feature for feature in range(last) if feature != COPIES])
     rng = np.random.default_rng(seed)

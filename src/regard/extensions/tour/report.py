@@ -102,11 +102,6 @@ class QuickstartResults(TourResults):
 def write_report(tour: Tour, costs: Mapping[TourSystem, Costs], progress: Progress) -> TourResults:
     """Translate the test text with every system, and write the scores and the HTML report.
 
-    Args:
-        tour: The tour.
-        costs: The costs of each system to show, in order.
-        progress: The progress display.
-
     Returns:
         The scores and costs of all systems.
     """
@@ -131,14 +126,7 @@ def _system_results(costs: Mapping[TourSystem, Costs], report: Report) -> tuple[
 
 
 def _collect_report(tour: Tour, costs: Mapping[TourSystem, Costs], progress: Progress, title: str) -> Report:
-    """Translate the test text with every system, and return the content of the page with the scores.
-
-    Args:
-        tour: The tour.
-        costs: The costs of each system to show, in order.
-        progress: The progress display.
-        title: The title of the page.
-    """
+    """Translate the test text with every system, and return the content of the page with the scores."""
     # The same sentences and aligner for all systems, so that the differences are those of the systems.
     test = tour.corpus_path("test", "de"), tour.corpus_path("test", "en")
     pairs = list(read_pairs(CorpusConfig(source=str(test[0]), target=str(test[1]))))
