@@ -100,25 +100,22 @@ def test_reinforce_gradient_is_return_minus_leave_one_out_baseline(reward) -> No
 
 @pytest.mark.parametrize("reward", ["terminal", "shaped"])
 def test_mean_gradient_is_that_of_the_expected_score(reward) -> None:
-    """Sentences of one token and the end symbol; the token is sampled from a softmax."""
+    """Enumerate pairs of samples: sentences of one token, of a softmax, and the end symbol."""
     config = SequenceLossConfig(method="reinforce", num_candidates=2, reward=reward)
     logits = torch.tensor([0.3, -0.5, 0.9], dtype=torch.float64, requires_grad=True)
     reference = [6, EOS]
     scores = [float(bleu(sequences([[word, EOS]]), sequences([reference]))[0, 1]) for word in WORDS]
     expected = (logits.softmax(0) * torch.tensor(scores, dtype=torch.float64)).sum()
     (truth,) = torch.autograd.grad(expected, logits)
-    torch.manual_seed(4)
-    pairs, found = 2000, []
-    samples = torch.multinomial(logits.detach().softmax(0), 2 * pairs, replacement=True).view(pairs, 2)
-    for pair in samples.tolist():
-        log_p = logits.log_softmax(0)[pair].unsqueeze(1)
+    found = torch.zeros(3, dtype=torch.float64)
+    for pair in itertools.product(range(3), repeat=2):
+        log_p = logits.log_softmax(0)[list(pair)].unsqueeze(1)
+        probability = log_p.detach().sum().exp()
         log_p = torch.cat([log_p, torch.zeros_like(log_p)], 1)
         both = sequences([[WORDS[i], EOS] for i in pair])
         loss = sequence_loss(outcome(log_p, both.mask), both, sequences([reference] * 2), config)
-        found.append(-torch.autograd.grad(loss, logits)[0])
-    estimates = torch.stack(found)
-    error = estimates.std(0) / pairs**0.5  # standard error of the mean
-    assert ((estimates.mean(0) - truth).abs() < 4 * error).all()
+        found -= probability * torch.autograd.grad(loss, logits)[0]
+    torch.testing.assert_close(found, truth, atol=1e-6, rtol=0)
 
 
 def test_forced_end_symbols_have_no_gradient(monkeypatch) -> None:
