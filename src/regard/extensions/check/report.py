@@ -8,7 +8,7 @@ from pathlib import Path
 from regard.api.arguments import TextSource
 from regard.api.systems import Companions
 from regard.extensions.check.api import CoverageModel, check
-from regard.extensions.check.base import DETECTORS, ERRORS
+from regard.extensions.check.base import DETECTORS
 from regard.extensions.check.detectors import NOTES
 from regard.reporting.page import PageCheck
 from regard.reporting.systems import SystemResults
@@ -16,7 +16,7 @@ from regard.reporting.systems import SystemResults
 
 @dataclass(frozen=True)
 class ReportCheck:
-    """The check of all translations of a report for omissions, additions and repetitions.
+    """The check of all translations of a report for errors.
 
     Attributes:
         detector: Name of the detector.
@@ -82,10 +82,6 @@ class ReportCheck:
             outputs = [result.text for result in system.sentences]
             checked = check(sources, outputs, self.detector, checker=checker, num_threads=num_threads)
             records = checked.to_dict()["sentences"]
-            # A report has no marks of the other errors.
-            for record in records:
-                shown = record["probabilities"].items()
-                record["probabilities"] = {error: p for error, p in shown if error in (*ERRORS, "unrelated")}
             # A line that the model could not translate is an error of another kind.
             sentences.append(
                 [

@@ -19,10 +19,10 @@ from regard.cli.output import print_message
 def serve(call: ApiCall) -> None:
     """Serve models with a web page for translation and interactive attention maps, and with a JSON API.
 
-    With a checker, the page marks words that are probably omitted, added or repeated, in its own translations
-    and in those that you enter. --detector chooses the one that the page uses first; it is `combined` with
-    a checker. The web page is at /, the description of the API at /openapi.json. Ctrl-C or SIGTERM stops the
-    server after the running requests are finished.
+    With a checker, the page marks words that are probably omitted, added, repeated or changed, in its own
+    translations and in those that you enter. --detector chooses the one that the page uses first; it is
+    `combined` with a checker. The web page is at /, the description of the API at /openapi.json. Ctrl-C or
+    SIGTERM stops the server after the running requests are finished.
 
     Example: regard serve runs/first runs/second --port 8080
 

@@ -1,4 +1,4 @@
-/* Checks of translations: marks of omitted, added and repeated words in the cards, and the form for other translations. */
+/* Checks of translations: marks of probable errors in the cards, and the form for other translations. */
 import { check, Refused } from "./client.js";
 import { make } from "./weave.js";
 
@@ -38,7 +38,7 @@ function errorsOf(one) {
 export function markSentence(element, one) {
   const [error] = one ? errorsOf(one) : [];
   if (!error) return;
-  element.classList.add("suspect", error[0]);
+  element.classList.add("suspect", regardMarks.look(error[0]));
   element.title = `${regardMarks.KINDS[error[0]].name} with probability ${regardMarks.percent(error[1])}. ${regardMarks.KINDS[error[0]].tip}`;
 }
 
