@@ -34,6 +34,8 @@ def checked(tmp_path_factory) -> str:
 def compared(tmp_path_factory) -> str:
     """Return the address of a report on two systems with references, with the same check for both."""
     records = made_check(PAIRS).to_dict()["sentences"]
+    words = {"error": "name", "side": "source", "start": 4, "end": 9, "probability": 0.8}
+    records[4] |= {"mismatches": [words], "probabilities": {**records[4]["probabilities"], "name": 0.8}}
     page = replace(make_report(), check=PageCheck("made", 0.5, [records, [None, *records[1:]]]))
     path = tmp_path_factory.mktemp("page") / "report.html"
     path.write_text(render(page), encoding="utf-8")
@@ -121,12 +123,16 @@ def test_segments_of_a_large_text_are_rendered_when_they_come_near(page, tmp_pat
 
 def test_report_shows_the_marks_of_a_detector_or_those_against_the_reference(page, compared):
     page.goto(compared)
+    page.locator("#more summary").click()
     source = page.locator("#s6 .source")
     assert source.locator(".mark").count() == 0 and source.locator(".dropped").count() == 0
     # Both systems were checked, and the tooltip names them; the first line of the second was not.
     tip = str(page.locator("#s2 .source .mark").get_attribute("title"))
     assert "soft 70 %" in tip and "<b>bounded</b> 70 %" in tip
     assert "bounded" not in str(page.locator("#s1 .source .mark").get_attribute("title"))
+    # Changed names are marked and counted as other errors are.
+    assert page.locator("#s5 .source .mark.changed").all_text_contents() == ["Haus"]
+    expect(page.locator(".verdict").first).to_contain_text(", 1 changes a name, ")
     page.locator("#by").select_option("reference")
     expect(page.locator(".sentence .mark")).to_have_count(0)
     assert source.locator(".dropped").all_text_contents() == ["schläft"]

@@ -53,11 +53,15 @@ def test_markup_in_text_is_displayed_as_text(page, address):
     expect(page.locator("#table tbody th").nth(1)).to_have_text("<b>bounded</b>")
     # Only the page itself is requested, apart from its empty icon.
     assert {url for url in requested if not url.startswith("data:")} == {address}
+    # Charts are plotted on demand.
+    expect(page.locator(".chart")).to_have_count(0)
+    page.locator("nav a[href='#charts']").click()
     expect(page.locator(".chart svg").first).to_be_visible()
 
 
 def test_sentences_are_sorted_and_filtered_by_values_and_differences(page, address):
     page.goto(address)
+    page.locator("#more summary").click()
     page.locator("#sort").select_option(label="repetitions")
     assert lines(page)[0] == "s1"
     page.locator("#low").fill("1")
@@ -146,10 +150,14 @@ def test_link_opens_its_sentence_and_keys_move_to_others(page, address):
 def test_page_on_a_phone_scrolls_only_vertically(phone, address):
     open_line(phone, address, 1)
     assert phone.evaluate("() => document.documentElement.scrollWidth") == 360
+    # The labels of the words stay in view when a large map is scrolled in its box.
     box = phone.locator("#s1 .map-box").first
-    assert box.evaluate(
-        "box => box.scrollWidth <= box.clientWidth || getComputedStyle(box).overflowX === 'auto'"
-    )
+    box.evaluate("box => { box.style.width = box.style.height = '140px'; box.scrollTo(70, 60); }")
+    expect(box.locator("rect[data-row='4'][data-column='4']")).to_be_in_viewport()
+    here = box.bounding_box()
+    for name, axis in ((".row-label", "x"), (".column-label", "y")):
+        assert here[axis] <= box.locator(name).last.bounding_box()[axis] < here[axis] + 100
+    expect(box.locator(".row-label").last).to_be_in_viewport()
     phone.locator("#s2 .open").tap()
     expect(phone.locator("#s2 .detail")).to_be_visible()
     assert phone.evaluate("() => document.documentElement.scrollWidth") == 360

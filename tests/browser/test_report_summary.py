@@ -2,6 +2,7 @@
 
 import csv
 import itertools
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,8 @@ from playwright.sync_api import Page, expect
 
 from browser.conftest import lines
 from made_report import PAIRS, make_report
+from regard.metrics.base import Estimate
+from regard.metrics.by_length import SystemScore
 from regard.reporting.page import render
 from regard.reporting.word_maps import quantize
 
@@ -54,7 +57,7 @@ def save(page: Page, button: str, path: Path) -> Path:
 def test_summary_counts_sentences_by_comparison_with_the_reference(page, compared):
     page.goto(compared)
     expect(page.locator("#about")).to_have_text(
-        "January 31, 2026 · 6 sentences of in.txt, references: ref.txt"
+        "January 31, 2026 · 6 sentences of in.txt, references: ref.txt · 1 note"
     )
     # Lines 2, 3 and 6 drop words, lines 1 and 5 repeat words.
     expect(page.locator(".verdict").first).to_have_text("soft: 3 of 6 sentences drop a word, 2 repeat one.")
@@ -67,8 +70,35 @@ def test_summary_counts_sentences_by_comparison_with_the_reference(page, compare
     expect(page.locator("#of")).to_have_value("0")
 
 
+def test_headline_names_the_significantly_better_systems(page, tmp_path):
+    report, path = make_report(), tmp_path / "report.html"
+    first, gain = SystemScore(9, (8, 10)), Estimate(1, 0, 2)
+    # Of three comparisons of a score, Holm's method multiplies the smallest p by 3, the next one by 2.
+    p_values = {"bleu": (0.01, 0.04, 0.5), "rep": (0.01, 0.2, 0.3)}
+    for names, sentence in (
+        ("a", "a has BLEU 9.00 (8.00 to 10.00) and REP 9.00 (8.00 to 10.00), with 95 % intervals."),
+        (
+            "abcd",
+            "Compared with a, b is significantly better in BLEU (+1.00), p = 0.030, and worse in REP "
+            "(+1.00), p = 0.030; c does not differ significantly in BLEU or REP, p ≥ 0.080; d does not "
+            "differ significantly in BLEU or REP, p ≥ 0.400.",
+        ),
+    ):
+        systems = [replace(report.systems[0], name=name) for name in names]
+        table = {
+            key: [first, *(SystemScore(10, (9, 11), gain, p) for p in values)][: len(names)]
+            for key, values in p_values.items()
+        }
+        scores = replace(report.scores, table=table, sentence_scores={}, attention=[None] * 4, by_length={})
+        path.write_text(render(replace(report, systems=systems, scores=scores)), encoding="utf-8")
+        page.goto(path.as_uri())
+        expect(page.locator("#headline")).to_have_text(sentence)
+
+
 def test_tables_are_downloaded_as_csv(page, compared, tmp_path):
     page.goto(compared)
+    page.locator("#more summary").click()
+    page.locator("#sort").select_option(label="line number")
     path = save(page, "#downloads button >> text=Sentences", tmp_path / "sentences.csv")
     with path.open(encoding="utf-8-sig", newline="") as file:
         rows = list(csv.DictReader(file))
@@ -77,16 +107,32 @@ def test_tables_are_downloaded_as_csv(page, compared, tmp_path):
     sources = [row["source"] for row in rows if row["system"] == "soft"]
     assert sources == [" ".join(source.split()) for source, _ in PAIRS]
     assert [row["repetitions"] for row in rows if row["line"] == "1"] == ["6", "0"]
+    # The browser remembers which lines are reviewed, and the tables have the listed lines.
+    page.locator("#s2 .review input").check()
+    page.locator("#s5").focus()
+    page.keyboard.press("r")
+    page.locator("#s2 .review input").uncheck()
+    page.reload()
+    page.locator("#more summary").click()
+    page.locator("#state").select_option("reviewed")
+    assert lines(page) == ["s5"]
+    for kind in ("TSV", "JSONL"):
+        path = save(page, f"#downloads button >> text={kind}", tmp_path / kind)
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            table = map(json.loads, file) if kind == "JSONL" else csv.DictReader(file, dialect="excel-tab")
+            rows = [(int(row["line"]), int(row["reviewed"]), row["source"]) for row in table]
+        assert rows == [(5, 1, PAIRS[4][0])] * 2
     path = save(page, "#downloads button >> text=Scores", tmp_path / "scores.csv")
     with path.open(encoding="utf-8-sig", newline="") as file:
         scores = {row["system"]: row for row in csv.DictReader(file)}
     assert float(scores["<b>bounded</b>"]["BLEU"]) == 100 and scores["soft"]["BLEU difference"] == ""
 
 
-def test_figures_are_downloaded_as_svg_and_png_in_light_colors(opened, compared, tmp_path):
+def test_figures_are_downloaded_in_light_colors_and_maps_follow_the_mode(opened, compared, tmp_path):
     page = opened(color_scheme="dark", accept_downloads=True)
     page.goto(f"{compared}#s1")
     expect(page.locator("#s1 .regard-map").first).to_be_visible()
+    page.locator("#charts summary").click()
     before = fills(page)
     for place in (".chart", "#s1 .map"):
         root = ElementTree.parse(save(page, f"{place} >> text=SVG", tmp_path / "figure.svg")).getroot()
@@ -99,6 +145,14 @@ def test_figures_are_downloaded_as_svg_and_png_in_light_colors(opened, compared,
         assert content.startswith(b"\x89PNG") and len(content) > 1000
     # The page keeps its own colors.
     assert fills(page) == before
+    # In dark mode, a large weight is light, and 0 is darker than all weights.
+    assert lightness(before[0]) > 600 and lightness(before[1]) < 100
+    page.locator("#theme").click()
+    expect(page.locator("#s1 .regard-map rect[data-column='1']").first).to_have_attribute("fill", "#ffffff")
+    assert lightness(fills(page)[0]) < 200
+    page.locator("#theme").click()
+    page.emulate_media(media="print")
+    expect(page.locator("#s1 .regard-map rect[data-column='1']").first).to_have_attribute("fill", "#ffffff")
 
 
 def test_scales_distinguish_small_weights(page, tmp_path):
@@ -130,18 +184,3 @@ def test_scales_distinguish_small_weights(page, tmp_path):
     assert fills(page)[4] == "#ffffff"
     page.locator("#s1 .regard-map rect[data-row='0'][data-column='3']").first.hover()
     expect(page.locator("#s1 .value").first).to_contain_text("0.0002")
-
-
-def test_maps_follow_the_mode_of_the_page(opened, compared):
-    page = opened(color_scheme="dark")
-    page.goto(f"{compared}#s1")
-    expect(page.locator("#s1 .regard-map").first).to_be_visible()
-    dark = fills(page)
-    # In dark mode, a large weight is light, and 0 is darker than all weights.
-    assert lightness(dark[0]) > 600 and lightness(dark[1]) < 100
-    page.locator("#theme").click()
-    expect(page.locator("#s1 .regard-map rect[data-column='1']").first).to_have_attribute("fill", "#ffffff")
-    assert lightness(fills(page)[0]) < 200
-    page.locator("#theme").click()
-    page.emulate_media(media="print")
-    expect(page.locator("#s1 .regard-map rect[data-column='1']").first).to_have_attribute("fill", "#ffffff")

@@ -1,13 +1,14 @@
 /* Draw an attention map as SVG, for the report and the served page; no dependencies but map-colors.js.
  *
  * A weight of exactly 0 has the color of the background; any other weight has a color, even a very small one.
- * A map follows the color scale and the light or dark mode of the page. Text is inserted as text, never as markup.
+ * In a box that scrolls, `stick` keeps the labels in view. A map follows the color scale and the light or dark mode of the page. Text is inserted as text, never as markup.
  */
 "use strict";
 
 const regardMap = (() => {
   const NAMESPACE = "http://www.w3.org/2000/svg";
-  const CELL = 24, FONT = 13, GAP = 8, MARGIN = 10, LONGEST = 150;
+  const CELL = 24, FONT = 13, GAP = 8, MARGIN = 10;
+  const LONGEST = matchMedia("(max-width: 40rem)").matches ? 84 : 150; // width of a label
   const SLOPE = Math.SQRT1_2;
   const FACE = "system-ui, sans-serif";
   let pen = null;
@@ -86,8 +87,6 @@ const regardMap = (() => {
       const y = CELL * (t + 0.5) + FONT * 0.36;
       names.rows.push(label(row, { x: -GAP, y, "text-anchor": "end", class: "row-label", direction: "ltr" }));
     });
-    ground.append(...names.columns, ...names.rows);
-
     const cells = node("g");
     const rects = [];
     rows.forEach((row, t) => columns.forEach((column, s) => {
@@ -133,14 +132,36 @@ const regardMap = (() => {
       });
     }
 
-    const legend = node("g", { transform: `translate(${MARGIN} ${top + down + under + 12})`, class: "scale" });
+    const cursor = node("rect", {
+      width: CELL, height: CELL, fill: "none", stroke: "#d9480f", "stroke-width": 2.5, "pointer-events": "none",
+      visibility: "hidden", class: "cursor",
+    });
+    // The labels are above the cells, on paper of their own.
+    const sheet = (x, y, width, height) => node("rect", { x, y, width, height, class: "sheet", stroke: "none" });
+    const heads = [node("g"), node("g"), node("g")];
+    heads[0].append(sheet(-left, -top, whole[0], top), ...names.columns);
+    heads[1].append(sheet(-left, 0, left, down + under), ...names.rows);
+    heads[2].append(sheet(-left, -top, left, top));
+    ground.append(cursor, ...heads);
+
+    const legend = node("g", { class: "scale" });
     svg.append(legend);
+
+    /** Move the labels and the legend with a box that is scrolled by a distance, in pixels of the page. */
+    svg.stick = (x, y) => {
+      const scale = svg.clientWidth ? whole[0] / svg.clientWidth : 1;
+      heads.forEach((head, i) => head.setAttribute("transform", `translate(${i ? scale * x : 0} ${i === 1 ? 0 : scale * y})`));
+      legend.setAttribute("transform", `translate(${MARGIN + scale * x} ${top + down + under + 12})`);
+    };
+    svg.stick(0, 0);
+    // A cell that is scrolled into view must not be behind the labels.
+    svg.heads = { left, top };
 
     /** Color the map in the scale and the mode of the page, or in a given mode. */
     svg.paint = (mode = regardColors.mode()) => {
       const look = regardColors.LOOKS[mode];
       svg.setAttribute("fill", look.ink);
-      paper.setAttribute("fill", look.paper);
+      for (const sheet of [paper, ...ground.querySelectorAll(".sheet")]) sheet.setAttribute("fill", look.paper);
       cells.setAttribute("stroke", look.grid);
       rects.forEach((cell, i) => cell.setAttribute("fill", regardColors.color(weights[i], difference, mode)));
       for (const [name, fill, stroke] of [[".limit", look.limit, look.edge], [".received", look.received, "none"], [".small", look.soft, "none"]])
@@ -151,11 +172,6 @@ const regardMap = (() => {
     };
     svg.paint();
 
-    const cursor = node("rect", {
-      width: CELL, height: CELL, fill: "none", stroke: "#d9480f", "stroke-width": 2.5, "pointer-events": "none",
-      visibility: "hidden", class: "cursor",
-    });
-    ground.append(cursor);
     let at = null;
 
     function emit(name, detail) {
@@ -200,6 +216,7 @@ const regardMap = (() => {
         const [row, column] = at || [0, 0];
         const to = at ? [row + step[0], column + step[1]] : [0, 0];
         move(Math.min(Math.max(to[0], 0), rows.length - 1), Math.min(Math.max(to[1], 0), columns.length - 1));
+        cursor.scrollIntoView({ block: "nearest", inline: "nearest" });
       } else if (event.key === "Enter" && at) emit("pick", { row: at[0], column: at[1] });
       else if (event.key === "Escape") leave();
       else return;

@@ -2,7 +2,7 @@
 "use strict";
 
 const reportCharts = (() => {
-  const { data, element, shown, TIPS } = reportData;
+  const { better, data, element, shown, signed, TIPS } = reportData;
   const NAMESPACE = "http://www.w3.org/2000/svg";
   const WIDTH = 420, HEIGHT = 250, LEFT = 46, RIGHT = 20, TOP = 12, BELOW = 46;
   const DASHES = ["", "7 3", "2 2.5", "9 3 2 3", "4 2", "1 3"];
@@ -91,6 +91,8 @@ const reportCharts = (() => {
     card.append(svg);
     caption.append(reportExport.figure(svg, title));
     if (note) card.append(element("p", { class: "soft small" }, note));
+    const values = points.filter((point) => point.tip).map(({ tip }) => element("li", {}, tip));
+    if (values.length) card.append(element("details", { class: "help" }, element("summary", {}, "Values"), element("ul", {}, ...values)));
     return card;
   }
 
@@ -233,15 +235,16 @@ const reportCharts = (() => {
     return [TIPS[metric.key], metric.signature && `Signature: ${metric.signature}`].filter(Boolean).join("\n") || null;
   }
 
-  /** Return the explanations of the columns as a list, for those who have no tooltips. */
+  /** Return the explanations of the columns and of the properties of models as a list, for those who have no tooltips. */
   function explanations() {
     const keys = [...data.metrics.map(({ key, name }) => [name, key])];
     if (data.systems.some((system) => system.perplexity !== null)) keys.push(["perplexity", "perplexity"]);
     if (data.attention.some((own) => own)) keys.push(...["accuracy", "entropy", "support", "coverage"].map((key) => [key, key]));
     keys.push(...data.columns.map(([name]) => [name, name]), ["interval", "interval"]);
     if (data.systems.length > 1) keys.push(["difference", "difference"]);
-    return keys.filter(([, key]) => TIPS[key]).map(([name, key]) =>
-      element("div", {}, element("dt", {}, name), element("dd", {}, TIPS[key])));
+    const tips = [...keys.map(([name, key]) => [name, TIPS[key]]), ...data.systems.flatMap(({ card }) => card.map(([name, , tip]) => [name, tip]))];
+    return [...new Map(tips.filter(([, tip]) => tip))].map(([name, tip]) =>
+      element("div", {}, element("dt", {}, name), element("dd", {}, tip)));
   }
 
   function scored(score, metric) {
@@ -250,11 +253,8 @@ const reportCharts = (() => {
       element("span", { class: "interval", title: TIPS.interval },
         `${shown(score.interval[0], 2)} to ${shown(score.interval[1], 2)}`));
     if (score.difference !== null) {
-      const better = (score.difference > 0) !== metric.lower;
-      const sign = score.difference > 0 ? "+" : "";
-      cell.append(element("span", {
-        class: score.p < 0.05 ? (better ? "interval better" : "interval worse") : "interval", title: TIPS.difference },
-        `${sign}${shown(score.difference, 2)}, p ${shown(score.p, 3)}`));
+      cell.append(element("span", { class: `interval ${["worse", "", "better"][better(score, metric) + 1]}`, title: TIPS.difference },
+        `${signed(score.difference)}, p ${shown(score.adjusted, 3)}`));
     }
     return cell;
   }

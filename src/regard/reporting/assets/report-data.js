@@ -3,8 +3,12 @@
 
 const reportData = (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
+  const LEVEL = 0.05; // of significance
   const inflated = new Map();
 
+  /** The lines that the reader has reviewed. */
+  const reviews = regardShared.ticks("reviewed", data.sentences.map((sentence) =>
+    [sentence.source_words, sentence.reference_words, ...sentence.systems.map((own) => own.target_words)]));
   /** Explanations of the numbers of whole systems, shown as tooltips. */
   const TIPS = {
     system: "Name of the model or of the file of translations.",
@@ -22,9 +26,10 @@ const reportData = (() => {
     "training, min": "Training time in minutes.",
     "sentences/s": "Translated sentences per second.",
     interval: "95 % interval of the score, by bootstrap resampling of the sentences.",
-    difference: "Difference from the first system and its two-sided p-value, by paired bootstrap resampling. Colored where p < 0.05: green is better, red is worse.",
+    difference: "Difference from the first system and its two-sided p-value, by paired bootstrap resampling; with more than two systems, adjusted for their number by Holm's method. Colored where p < 0.05: green is better, red is worse.",
     training: "Perplexity of the training text and of the validation text after each number of optimizer steps. Lower is better; the vertical axis is logarithmic.",
   };
+  const SCORE_GLOSSES = { bleu: "n-grams", chrf: "character n-grams", rep: "repeated words", drop: "dropped words", aer: "wrong word links" };
   /** Explanations of the numbers of single sentences. */
   const SENTENCE_TIPS = {
     line: "Line number in the source file, counted from 1.",
@@ -39,15 +44,33 @@ const reportData = (() => {
     log_prob: "Mean log-probability of a token of the system's own translation, in nats. 0 is a probability of 1; values closer to 0 mean a more confident model.",
     weight: "Attention weights are between 0 and 1; the weights of one time step add up to at most 1.",
     difference: "Difference of two attention weights, between −1 and 1.",
-    check: "Probability that the translation omits, adds or repeats something, or is unrelated: the largest of these. Worst sentences have the largest values.",
+    check: "Largest probability of an error. The worst sentences have the largest values.",
     omission: "Probability that the translation omits something of the source.",
     addition: "Probability that the translation adds something that the source does not have.",
     repetition: "Probability that the translation repeats something that the source has only once.",
     unrelated: "Probability that the translation is that of another sentence.",
+    number: "Largest probability that a number without a counterpart in the other text is an error.",
+    name: "Largest probability that a name without a counterpart in the other text is an error.",
+    negation: "Largest probability that a negation without a counterpart in the other text is an error.",
+    markup: "Largest probability that an address, placeholder or tag without a counterpart in the other text is an error.",
     again: "Repeated word pairs and doubled words, with their excess over the reference.",
     excessive: "Source words whose attention, summed over all time steps, exceeds their fertility; without fertilities, twice the mean of the sentence.",
     sink: "Attention of the sink, summed over all time steps: an extra position that receives the attention not given to any source word.",
   };
+
+  // With several systems, Holm's method adjusts the p-values of each score for the number of comparisons with the first.
+  for (const { systems } of data.metrics) {
+    const compared = systems.filter((score) => score && score.difference !== null).sort((a, b) => a.p - b.p);
+    compared.reduce((least, score, i) => {
+      score.adjusted = Math.min(1, Math.max(least, (compared.length - i) * score.p));
+      return score.adjusted;
+    }, 0);
+  }
+
+  /** Return whether a difference from the first system is significant, and which system is better: 1 this one, -1 the first, 0 neither. */
+  function better(score, metric) {
+    return score.adjusted < LEVEL ? ((score.difference > 0) !== metric.lower ? 1 : -1) : 0;
+  }
 
   /** Return a promise of the decompressed bytes of a chunk of maps. */
   function chunk(number) {
@@ -85,5 +108,9 @@ const reportData = (() => {
     return value === null || value === undefined ? "–" : value.toFixed(digits).replace("-", "−");
   }
 
-  return { data, element: regardShared.element, map, words, shown, TIPS, SENTENCE_TIPS };
+  function signed(value) {
+    return `${value > 0 ? "+" : ""}${shown(value, 2)}`;
+  }
+
+  return { SCORE_GLOSSES, better, data, element: regardShared.element, map, reviews, words, shown, signed, TIPS, SENTENCE_TIPS };
 })();

@@ -1,8 +1,8 @@
-/* Downloads of the report: tables as CSV, figures as SVG and PNG. Figures have light colors, also in dark mode. */
+/* Downloads of the report: tables as CSV, TSV and JSON lines, figures as SVG and PNG. Figures have light colors, also in dark mode. */
 "use strict";
 
 const reportExport = (() => {
-  const { data, element } = reportData, { save } = regardShared;
+  const { data, element, reviews } = reportData, { save } = regardShared;
   const NAMESPACE = "http://www.w3.org/2000/svg";
   const STYLES = ["fill", "stroke", "stroke-width", "stroke-dasharray", "stroke-linejoin", "opacity", "font-size",
     "font-family", "font-weight", "text-anchor", "visibility"];
@@ -15,11 +15,18 @@ const reportExport = (() => {
 
   // Tables
 
-  function csv(rows) {
-    const cell = (value) => (value === null || value === undefined ? "" : String(value));
-    const quoted = (text) => (/[",\r\n]/.test(text) ? `"${text.replace(/"/g, '""')}"` : text);
-    return rows.map((row) => row.map((value) => quoted(cell(value))).join(",") + "\r\n").join("");
+  /** Return rows as a table that spreadsheets read; the byte order mark makes Excel recognize UTF-8. */
+  function delimited(rows, delimiter) {
+    const quoted = (text) => (/[",\t\r\n]/.test(text) ? `"${text.replace(/"/g, '""')}"` : text);
+    return "\ufeff" + rows.map((row) => row.map((value) => quoted(String(value ?? ""))).join(delimiter) + "\r\n").join("");
   }
+
+  const FORMATS = {
+    csv: { type: "text/csv", write: (rows) => delimited(rows, ",") },
+    tsv: { type: "text/tab-separated-values", write: (rows) => delimited(rows, "\t") },
+    jsonl: { type: "application/jsonl", write: ([head, ...rows]) =>
+      rows.map((row) => `${JSON.stringify(Object.fromEntries(head.map((name, i) => [name, row[i]])))}\n`).join("") },
+  };
 
   /** Return the table of scores: one row per system, one column per number. */
   function scoreRows() {
@@ -38,15 +45,17 @@ const reportExport = (() => {
     ])];
   }
 
-  /** Return the table of sentences: one row per sentence and system. */
-  function sentenceRows() {
-    const head = ["line", "system", "source", "reference", "translation",
+  /** Return the table of sentences by their indices: one row per sentence and system. */
+  function sentenceRows(indices) {
+    const head = ["line", "reviewed", "system", "source", "reference", "translation",
       ...data.figures.map((figure) => figure.name)];
-    return [head, ...data.sentences.flatMap((sentence, index) => sentence.systems.map((own, i) => [
-      sentence.line, data.systems[i].name, sentence.source_words.join(" "),
-      sentence.reference_words.join(" "), own.target_words.join(" "),
-      ...data.figures.map((figure) => figure.values[i][index]),
-    ]))];
+    return [head, ...indices.flatMap((index) => {
+      const sentence = data.sentences[index];
+      return sentence.systems.map((own, i) => [
+        sentence.line, Number(reviews.ticked.has(sentence.line)), data.systems[i].name, sentence.source_words.join(" "),
+        sentence.reference_words.join(" "), own.target_words.join(" "), ...data.figures.map((figure) => figure.values[i][index]),
+      ]);
+    })];
   }
 
   function button(label, tip, work) {
@@ -55,14 +64,15 @@ const reportExport = (() => {
     return made;
   }
 
-  /** Return the buttons of the tables. */
-  function tables() {
-    // The byte order mark makes Excel recognize UTF-8.
-    const written = (rows) => new Blob(["\ufeff", csv(rows)], { type: "text/csv;charset=utf-8" });
-    const scores = button("Scores as CSV", "Download the table of scores", () => save(fileName(`${data.title} scores`, "csv"), written(scoreRows())));
-    const sentences = button("Sentences as CSV", "Download all sentences with their translations, scores and probabilities",
-      () => save(fileName(`${data.title} sentences`, "csv"), written(sentenceRows())));
-    return [scores, sentences];
+  function table(name, format, rows) {
+    const { type, write } = FORMATS[format];
+    return button(`${name} as ${format.toUpperCase()}`, `Download the ${name.toLowerCase()}`, () =>
+      save(fileName(`${data.title} ${name}`, format), new Blob([write(rows())], { type: `${type};charset=utf-8` })));
+  }
+
+  /** Return the buttons of the tables; `listed` returns the indices of the listed sentences. */
+  function tables(listed) {
+    return [...Object.keys(FORMATS).map((format) => table("Listed sentences", format, () => sentenceRows(listed()))), table("Scores", "csv", scoreRows)];
   }
 
   // Figures
@@ -71,7 +81,10 @@ const reportExport = (() => {
   function standalone(svg, title) {
     const root = document.documentElement, { theme } = root.dataset;
     root.dataset.theme = "light";
-    if (svg.paint) svg.paint("light");
+    if (svg.paint) {
+      svg.paint("light");
+      svg.stick(0, 0);
+    }
     const copy = svg.cloneNode(true);
     const [from, to] = [svg, copy].map((tree) => [tree, ...tree.querySelectorAll("*")]);
     from.forEach((one, i) => {
@@ -80,7 +93,10 @@ const reportExport = (() => {
       for (const name of ["class", "style", "tabindex", "role"]) to[i].removeAttribute(name);
     });
     if (theme) root.dataset.theme = theme; else delete root.dataset.theme;
-    if (svg.paint) svg.paint();
+    if (svg.paint) {
+      svg.paint();
+      svg.parentElement.dispatchEvent(new Event("scroll"));
+    }
     const { width, height } = svg.viewBox.baseVal;
     for (const [name, value] of Object.entries({ xmlns: NAMESPACE, width, height })) copy.setAttribute(name, value);
     const paper = document.createElementNS(NAMESPACE, "rect");

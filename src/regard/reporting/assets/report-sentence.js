@@ -2,7 +2,7 @@
 "use strict";
 
 const reportSentence = (() => {
-  const { data, element, map, words, shown, SENTENCE_TIPS } = reportData;
+  const { data, element, map, reviews, words, shown, SENTENCE_TIPS } = reportData;
   // The display settings of maps, which stay the same from sentence to sentence.
   const look = { view: "own", links: true, first: 0, second: 1 };
   const drawable = data.systems.map((system, i) => i).filter((i) => data.systems[i].attends);
@@ -124,9 +124,11 @@ const reportSentence = (() => {
         { class: `row output system-${system % 6}`, "data-system": system }));
     });
     const button = element("button", { class: "button open", type: "button", "aria-expanded": "false" }, drawable.length ? "Attention" : "Words");
-    return element("li", { class: "card sentence", id: `s${sentence.line}`, "data-index": index, tabindex: -1 },
+    const isReviewed = reviews.ticked.has(sentence.line);
+    return element("li", { class: `card sentence ${isReviewed ? "reviewed" : ""}`, id: `s${sentence.line}`, "data-index": index, tabindex: -1 },
       element("div", { class: "head" },
-        element("a", { href: `#s${sentence.line}`, class: "number", title: `Link to this sentence. ${SENTENCE_TIPS.line}` }, `#${sentence.line}`), button),
+        element("a", { href: `#s${sentence.line}`, class: "number", title: `Link to this sentence. ${SENTENCE_TIPS.line}` }, `#${sentence.line}`),
+        element("label", { class: "review" }, element("input", { type: "checkbox", checked: isReviewed }), "reviewed"), button),
       texts);
   }
 

@@ -2,7 +2,7 @@
 "use strict";
 
 (() => {
-  const { data, element, words, SENTENCE_TIPS } = reportData;
+  const { data, element, reviews, SENTENCE_TIPS } = reportData;
   const byId = (id) => document.getElementById(id);
   const PAGE = 50;
   /** The keys of the probabilities of a detector. */
@@ -10,7 +10,7 @@
   // The worst sentences come first: those of a detector, or else by dropped and repeated words.
   const start = data.figures.findIndex((figure) => figure.key === (data.check ? "check" : "wrong"));
   const first = { figure: start < 0 ? null : start, of: "0", down: start >= 0 };
-  const state = { ...first, low: null, high: null, query: "", page: 0, open: null };
+  const state = { ...first, show: "all", low: null, high: null, query: "", page: 0, open: null };
   let order = [];
   let texts = null;
 
@@ -38,6 +38,7 @@
       const own = value(i);
       if (state.low !== null && (own === null || own < state.low)) return false;
       if (state.high !== null && (own === null || own > state.high)) return false;
+      if (state.show !== "all" && reviews.ticked.has(data.sentences[i].line) !== (state.show === "reviewed")) return false;
       return wanted.every((word) => text(i).includes(word));
     });
     const checked = state.figure !== null && DETECTED.includes(data.figures[state.figure].key) && !state.of.includes("-");
@@ -73,6 +74,18 @@
       if (card) unfold(card);
       else state.open = null;
     }
+  }
+
+  function progress() {
+    byId("progress").textContent = reviews.ticked.size ? `${reviews.ticked.size.toLocaleString("en")} reviewed` : "";
+  }
+
+  /** Remember that a sentence is reviewed, or that it is not. It stays in the list until the list changes. */
+  function review(card, isReviewed) {
+    reviews.tick([data.sentences[Number(card.dataset.index)].line], isReviewed);
+    card.classList.toggle("reviewed", isReviewed);
+    card.querySelector(".review input").checked = isReviewed;
+    progress();
   }
 
   function renew() {
@@ -137,16 +150,14 @@
   function named() {
     const figure = state.figure === null ? "line number" : data.figures[state.figure].name;
     byId("range-name").textContent = figure;
-    // The explanation of the selected number is a tooltip of both controls.
-    const tip = SENTENCE_TIPS[state.figure === null ? "line" : data.figures[state.figure].key] || "";
-    byId("sort").title = byId("range-name").title = tip;
+    byId("sort-tip").textContent = SENTENCE_TIPS[state.figure === null ? "line" : data.figures[state.figure].key] || "";
     byId("order").textContent = state.down ? "Largest first" : "Smallest first";
     byId("of").disabled = state.figure === null;
   }
 
   function clear() {
     byId("controls").reset();
-    Object.assign(state, { ...first, low: null, high: null, query: "" });
+    Object.assign(state, { ...first, show: "all", low: null, high: null, query: "" });
     byId("sort").value = state.figure ?? "";
     named();
     renew();
@@ -187,6 +198,7 @@
     byId("order").addEventListener("click", () => { state.down = !state.down; named(); renew(); });
     byId("low").addEventListener("input", () => { state.low = numberOf("low"); renew(); });
     byId("high").addEventListener("input", () => { state.high = numberOf("high"); renew(); });
+    byId("state").addEventListener("change", (event) => { state.show = event.target.value; renew(); });
     byId("search").addEventListener("input", (event) => { state.query = event.target.value; renew(); });
     byId("clear").addEventListener("click", clear);
     byId("controls").addEventListener("submit", (event) => event.preventDefault());
@@ -233,9 +245,11 @@
         history.replaceState(null, "", "#sentences");
       } else go(line);
     });
+    byId("list").addEventListener("change", ({ target }) => target.closest(".review") && review(target.closest(".sentence"), target.checked));
     document.addEventListener("keydown", (event) => {
       if (event.ctrlKey || event.metaKey || event.altKey) return;
-      const typing = event.target.closest("input, select, textarea, .regard-map, .map-box, .scroll");
+      const typing = event.target.closest("input:not([type=checkbox]), select, textarea, .regard-map, .map-box, .scroll");
+      const card = event.target.closest(".sentence");
       if (event.key === "Escape") {
         if (event.target === byId("search")) event.target.blur();
         else if (!typing && state.open !== null) { const card = byId(`s${state.open}`); fold(); card.focus(); }
@@ -245,6 +259,7 @@
       if (event.key === "Enter" && event.target.matches(".sentence")) go(data.sentences[Number(event.target.dataset.index)].line);
       else if (event.key === "j" || event.key === "ArrowRight") move(1);
       else if (event.key === "k" || event.key === "ArrowLeft") move(-1);
+      else if (event.key === "r" && card) review(card, !card.classList.contains("reviewed"));
       else if (event.key === "/") byId("search").focus();
       else return;
       event.preventDefault();
@@ -258,29 +273,46 @@
     return found !== null;
   }
 
+  /** Draw the charts when their part is opened, and open a part when a link leads to it or the page is printed. */
+  function parts() {
+    const draw = () => byId("chart-grid").childElementCount || byId("chart-grid").append(...reportCharts.charts());
+    const open = (part) => {
+      part.open = true;
+      if (part.closest("#charts")) draw();
+    };
+    document.querySelector("#charts > .part").addEventListener("toggle", draw, { once: true });
+    document.addEventListener("click", ({ target }) => {
+      const link = target.closest("a[href='#scores'], a[href='#charts']");
+      if (link) open(document.querySelector(`${link.hash} > .part`));
+    });
+    addEventListener("beforeprint", () => document.querySelectorAll(".part").forEach(open));
+  }
+
   // All parts
 
   regardShared.theme();
-  byId("about").append(...reportSummary.about());
+  byId("headline").append(...reportSummary.headline());
   summarize();
+  byId("bars").append(...reportSummary.bars());
+  byId("about").append(...reportSummary.about());
   byId("models").append(...reportSummary.cards());
   byId("intervals").append("95 % intervals by bootstrap resampling",
     data.systems.length > 1 ? `; below them, the difference from ${data.systems[0].name} and its p-value` : "", ".");
   byId("table").append(...reportCharts.table());
   regardScroll.watch(document.querySelector(".scroll"));
   byId("columns").append(...reportCharts.explanations());
-  byId("downloads").append(...reportExport.tables());
+  byId("downloads").append(...reportExport.tables(() => order));
   byId("notes").append(...data.notes.map((note) => element("li", {}, note)));
   byId("legend").append(...reportCharts.legend());
-  const sections = [["summary", "Summary"], ["scores", "Scores"], ["charts", "Charts"], ["sentences", "Sentences"]];
+  const sections = [["summary", "Summary"], ["sentences", "Sentences"], ["scores", "Scores"], ["charts", "Charts"]];
   controls();
   marks();
   listen();
+  progress();
   arrange();
   show();
   document.querySelector("nav").append(...sections.map(([id, name]) => element("a", { href: `#${id}` }, name)));
+  parts();
   follow();
-  // The charts are added after the first sentences are visible.
-  requestAnimationFrame(() => byId("chart-grid").append(...reportCharts.charts()));
   document.documentElement.dataset.ready = "true";
 })();

@@ -1,4 +1,4 @@
-/* Parts of all pages that open offline: elements, files, and light and dark colors. */
+/* Parts of all pages that open offline: elements, files, ticks of the reader, and light and dark colors. */
 "use strict";
 
 const regardShared = (() => {
@@ -34,6 +34,35 @@ const regardShared = (() => {
     try { localStorage.setItem(key, value); } catch { /* as above */ }
   }
 
+  /** Return a hash of a text. */
+  function digest(text) {
+    let [first, second] = [0xdeadbeef, 0x41c6ce57];
+    for (let i = 0; i < text.length; i++) {
+      first = Math.imul(first ^ text.charCodeAt(i), 2654435761);
+      second = Math.imul(second ^ text.charCodeAt(i), 1597334677);
+    }
+    return [first, second].map((part) => (part >>> 0).toString(16)).join("");
+  }
+
+  /**
+   * Return the entries that the reader ticked, a set, and the function that ticks entries or takes it back. The browser
+   * remembers the changes to the initial entries for all pages of this kind with the same content.
+   */
+  function ticks(kind, content, initial = []) {
+    const memory = `regard-${kind} ${digest(JSON.stringify(content))}`;
+    const changes = new Map(JSON.parse(recall(memory) || "[]")), ticked = new Set(initial);
+    const put = (isTicked, entry) => ticked[isTicked ? "add" : "delete"](entry);
+    changes.forEach(put);
+    const tick = (entries, isTicked) => {
+      for (const entry of entries) {
+        put(isTicked, entry);
+        changes.set(entry, isTicked);
+      }
+      store(memory, JSON.stringify([...changes]));
+    };
+    return { ticked, tick };
+  }
+
   /** Let the button of the page switch between light and dark colors. */
   function theme() {
     const button = document.getElementById("theme"), system = matchMedia("(prefers-color-scheme: dark)");
@@ -41,9 +70,7 @@ const regardShared = (() => {
     const apply = () => {
       const dark = chosen ? chosen === "dark" : system.matches;
       if (chosen) document.documentElement.dataset.theme = chosen;
-      button.textContent = dark ? "Light" : "Dark";
-      button.setAttribute("aria-pressed", String(dark));
-      button.setAttribute("aria-label", "dark colors");
+      button.replaceChildren(dark ? "Light" : "Dark", element("span", { class: "visually-hidden" }, " colors"));
     };
     button.addEventListener("click", () => {
       chosen = (chosen ? chosen === "dark" : system.matches) ? "light" : "dark";
@@ -54,5 +81,5 @@ const regardShared = (() => {
     apply();
   }
 
-  return { element, recall, save, store, theme };
+  return { element, save, theme, ticks };
 })();

@@ -4,7 +4,7 @@
 "use strict";
 
 (() => {
-  const { element, recall, save, store, theme } = regardShared, { percent } = regardMarks;
+  const { element, save, theme, ticks } = regardShared, { percent } = regardMarks;
   const byId = (id) => document.getElementById(id);
   const data = JSON.parse(byId("data").textContent);
   const BLOCK = 50, HEIGHT = 9; // segments in a block, and the height of one before it is filled, in rem
@@ -14,11 +14,7 @@
   const kinds = Object.keys(data.kinds).filter((kind) => findings.some((finding) => finding.kind === kind));
 
   // Accepted findings: those of --ignore, with the later changes of the reader in this browser.
-  const memory = `regard-accepted ${data.title}`;
-  const changes = new Map(JSON.parse(recall(memory) || "[]"));
-  const accepted = new Set(data.accepted);
-  changes.forEach((isAccepted, key) => accepted[isAccepted ? "add" : "delete"](key));
-
+  const { ticked: accepted, tick } = ticks("accepted", data.sentences.map(({ source, target }) => [source, target]), data.accepted);
   let shown = []; // the indices of the sentences in the list
   let texts = null; // of the sentences, for the search
   const place = (i) => byId(`s${i + 1}`);
@@ -42,7 +38,7 @@
   }
 
   function mark(made, { kind, probability, severity }) {
-    made.classList.add("mark", kind);
+    made.classList.add("mark", regardMarks.look(kind));
     made.style.setProperty("--p", Math.min(probability, 1).toFixed(3));
     made.title = `${data.kinds[kind]} (${kind}, ${percent(probability)}, ${severity})`;
     return made;
@@ -97,11 +93,7 @@
   // Accepting
 
   function accept(keys, isAccepted) {
-    for (const key of keys) {
-      accepted[isAccepted ? "add" : "delete"](key);
-      changes.set(key, isAccepted);
-    }
-    store(memory, JSON.stringify([...changes]));
+    tick(keys, isAccepted);
     // Equal segments are accepted together.
     const cards = keys.flatMap((key) => [...document.querySelectorAll(`[data-key="${key}"]`)]).map((box) => box.closest(".sentence"));
     new Set(cards).forEach(refresh);
@@ -180,7 +172,7 @@
     byId(id).append(...values.map((value) => {
       const count = findings.filter((finding) => finding[field] === value).length;
       return element("label", { class: "chip" }, element("input", { type: "checkbox", value, checked: true }),
-        element("span", { class: field === "kind" ? `mark ${value}` : null }, value), element("small", { class: "soft" }, count.toLocaleString("en")));
+        element("span", { class: field === "kind" ? `mark ${regardMarks.look(value)}` : null }, value), element("small", { class: "soft" }, count.toLocaleString("en")));
     }));
   }
 

@@ -3,7 +3,7 @@ import { checkTags, markWords } from "./check.js";
 import { make, weave } from "./weave.js";
 
 const number = (value) => regardMap.number(value);
-const SMALLEST = 0.6; // minimum scale of a map; in smaller maps the labels would be unreadable
+const SMALLEST = 0.85; // minimum scale of a map; in smaller maps the labels would be unreadable
 
 /** Let a map shrink with its box, so that its last columns are visible; a very wide map is scrolled. */
 export function fitted(map) {
