@@ -1,13 +1,16 @@
 """Tests of the command line of `regard serve`; the other tests of this folder concern the server itself."""
 
+import json
 import os
+import re
 import socket
 import subprocess
 import sys
 from functools import partial
+from pathlib import Path
 
 import pytest
-from command_runs import run
+from command_runs import all_commands, run
 
 from extensions.serve.served import save_model
 from regard.errors import CheckpointError, ConfigError, DataError, UsageError
@@ -16,6 +19,20 @@ CACHES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
 
 
 serve = partial(run, "serve")
+
+
+def test_the_container_and_the_service_use_files_and_flags_that_exist():
+    root = Path(__file__).parents[3]
+    container = (root / "Dockerfile").read_text(encoding="utf-8")
+    (entrypoint,) = re.findall(r"^ENTRYPOINT (.*)", container, re.MULTILINE)
+    page = (root / "docs" / "howto" / "production.md").read_text(encoding="utf-8")
+    (service,) = re.findall(r"^ExecStart=(.*)", page, re.MULTILINE)
+    flags = {flag for parameter in all_commands()["serve"].params for flag in parameter.opts}
+    for command in (json.loads(entrypoint), service.split()):
+        assert command[0].endswith("regard") and command[1] == "serve"
+        assert {word for word in command if word.startswith("--")} <= flags
+    copied = re.findall(r"^COPY (.*) \S+$", container, re.MULTILINE)
+    assert copied and all((root / name).exists() for line in copied for name in line.split())
 
 
 def test_options_and_settings_reach_the_server(tmp_path, monkeypatch):
