@@ -83,7 +83,7 @@ def test_both_parts_of_a_separable_verb_link_to_the_english_verb(pairs):
 
 
 def test_the_source_determines_target_and_links():
-    pairs = [pair for seed in range(2) for pair in islice(random_sentences(seed), 10_000)]
+    pairs = [pair for seed in range(2) for pair in islice(random_sentences(seed), 5_000)]
     by_source = {pair.source: pair for pair in pairs}
     assert all(by_source[pair.source] == pair for pair in pairs)
     assert len(pairs) - len(by_source) > 50
