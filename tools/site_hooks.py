@@ -1,19 +1,18 @@
 """Hooks of the documentation site (mkdocs.yml): generated pages, formulas, notebooks and results.
 
 The pages of the reference are made from the code (`site_reference.py`), those of results are the files of the
-recipes and benchmarks, and those of notebooks are the executed copies (`tools/notebooks.py`). KaTeX, which
-sets the formulas, and a script for search are npm packages that are fetched once and copied into the site.
+recipes and benchmarks, and those of notebooks are the executed copies (`tools/notebooks.py`). Formulas become
+MathML, which browsers display without scripts or fonts of the site.
 """
 
+import html
 import re
-import shutil
-import tarfile
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import site_notebooks
 import site_reference
+from latex2mathml.converter import convert
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
@@ -21,14 +20,8 @@ from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
-CACHE = ROOT / "build" / "npm"
-PACKAGES = {
-    "katex@0.16.22": r"package/dist/(katex\.min\.(?:js|css)|fonts/[\w-]+\.woff2)",
-    "iframe-worker@1.0.4": r"package/shim/(index\.js)",
-}
-"""npm packages that the site contains, with a pattern of the files; they are fetched once."""
-
 LINK = re.compile(r"(?<!!)\[([^]\n]+)\]\(((?:\.\./)*[\w./-]+\.(?:md|toml|py))(#[\w-]+)?\)")
+FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL)
 RESULTS = {
     "benchmarks/RESULTS.md": "results/benchmarks.md",
     "benchmarks/coverage.md": "results/coverage.md",
@@ -55,7 +48,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the generated pages, the executed notebooks and the files of npm packages."""
+    """Add the generated pages and the executed notebooks."""
     try:
         notebooks = site_notebooks.pages(DOCS / "notebooks")
     except FileNotFoundError as error:
@@ -64,8 +57,6 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     pages |= {page: (ROOT / name).read_text(encoding="utf-8") for name, page in RESULTS.items()}
     for name, text in pages.items():
         files.append(File.generated(config, name, content=text))
-    for name, content in _package_files().items():
-        files.append(File.generated(config, f"assets/{name}", content=content))
     return files
 
 
@@ -93,6 +84,16 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     return LINK.sub(redirect, markdown)
 
 
+def on_page_content(content: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Replace the LaTeX formulas of a page by MathML."""
+    del page, config, files
+
+    def formula(found: re.Match[str]) -> str:
+        return convert(html.unescape(found[2]), display="block" if found[1] == "div" else "inline")
+
+    return FORMULA.sub(formula, content)
+
+
 def _relative(page: str, target: str) -> str:
     """Return the path of a page from another one."""
     return "../" * page.count("/") + target
@@ -112,43 +113,3 @@ def _expand(nav: Any, generated: dict[str, list[str]]) -> Any:
     if isinstance(nav, dict):
         return {title: _expand(one, generated) for title, one in nav.items()}
     return generated.get(nav, nav)
-
-
-def _package_files() -> dict[str, bytes]:
-    """Return the files of the npm packages that the site contains, by their paths in `assets/`.
-
-    Raises:
-        PluginError: if npm is missing or fails.
-    """
-    made = {}
-    for package, wanted in PACKAGES.items():
-        directory = CACHE / package
-        if not directory.is_dir():
-            _fetch(package, re.compile(wanted), directory)
-        for path in sorted(directory.rglob("*")):
-            if path.is_file():
-                made[f"{package.partition('@')[0]}/{path.relative_to(directory)}"] = path.read_bytes()
-    return made
-
-
-def _fetch(package: str, wanted: re.Pattern[str], directory: Path) -> None:
-    """Unpack the wanted files of an npm package into a directory."""
-    # pyright installs Node.js where the machine has none, and finds it where it has.
-    from pyright import node
-
-    with tempfile.TemporaryDirectory() as temporary:
-        partial = Path(temporary)
-        arguments = ("pack", package, "--pack-destination", temporary, "--silent")
-        done = node.run("npm", *arguments, capture_output=True)
-        if done.returncode != 0:
-            raise PluginError(f"npm pack {package} failed: {done.stderr.decode(errors='replace').strip()}")
-        (file,) = partial.glob("*.tgz")
-        with tarfile.open(file) as archive:
-            for member in archive.getmembers():
-                found = wanted.fullmatch(member.name)
-                content = archive.extractfile(member) if found else None
-                if found and content is not None:
-                    target = partial / "files" / found[1]
-                    target.parent.mkdir(parents=True, exist_ok=True)
-                    target.write_bytes(content.read())
-        shutil.copytree(partial / "files", directory, dirs_exist_ok=True)
