@@ -8,7 +8,6 @@ MathML, which browsers display without scripts or fonts of the site.
 import html
 import re
 from pathlib import Path
-from typing import Any
 
 import site_notebooks
 import site_reference
@@ -20,7 +19,7 @@ from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
-LINK = re.compile(r"(?<!!)\[([^]\n]+)\]\(((?:\.\./)*[\w./-]+\.(?:md|toml|py))(#[\w-]+)?\)")
+LINK = re.compile(r"(?<!!)\[([^]\n]+)\]\(((?:\.\./)*[\w./-]+\.(?:md|ipynb|toml|py))(#[\w-]+)?\)")
 FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL)
 RESULTS = {
     "benchmarks/RESULTS.md": "results/benchmarks.md",
@@ -32,19 +31,6 @@ RESULTS = {
     "recipes/sutskever2014/RESULTS.md": "results/sutskever2014.md",
 }
 """Files outside `docs/` and their pages on the site."""
-
-
-def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Replace the directories of generated pages, and patterns, in the navigation by their pages."""
-    assert config.nav is not None
-    generated = {
-        "notebooks": [f"notebooks/{path.stem}.md" for path in sorted((DOCS / "notebooks").glob("*.ipynb"))],
-        "reference/options": sorted(site_reference.option_pages()),
-        "reference/api": sorted(site_reference.api_pages()),
-        "results": list(RESULTS.values()),
-    }
-    config.nav = _expand(config.nav, generated)
-    return config
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -77,7 +63,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         if path in RESULTS:
             return f"[{label}]({_relative(name, RESULTS[path])}{anchor})"
         if path.startswith("docs/"):
-            return f"[{label}]({_relative(name, path.removeprefix('docs/'))}{anchor})"
+            return f"[{label}]({_relative(name, path.removeprefix('docs/').replace('.ipynb', '.md'))}{anchor})"
         # A file of the repository that is no page: its path is shown.
         return f"{label} (`{path}`)" if (ROOT / path).exists() else found[0]
 
@@ -97,19 +83,3 @@ def on_page_content(content: str, page: Page, config: MkDocsConfig, files: Files
 def _relative(page: str, target: str) -> str:
     """Return the path of a page from another one."""
     return "../" * page.count("/") + target
-
-
-def _expand(nav: Any, generated: dict[str, list[str]]) -> Any:
-    """Return a navigation in which generated directories and patterns are lists of their pages."""
-    if isinstance(nav, str) and "*" in nav:
-        return [path.relative_to(DOCS).as_posix() for path in sorted(DOCS.glob(nav))]
-    if isinstance(nav, list):
-        pages: list[Any] = []
-        for one in nav:
-            made = _expand(one, generated)
-            # The pages of a pattern stand next to the other pages of the list.
-            pages += made if isinstance(one, str) and "*" in one else [made]
-        return pages
-    if isinstance(nav, dict):
-        return {title: _expand(one, generated) for title, one in nav.items()}
-    return generated.get(nav, nav)

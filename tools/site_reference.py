@@ -24,19 +24,6 @@ from regard.config.reference import OptionTable, reference
 
 __all__ = ["api_pages", "command_parameters", "commands", "fill", "option_pages", "pages", "public_names"]
 
-TOPICS = {
-    "Train, load and translate": (
-        "train", "tune", "load", "Translator", "Translation", "Translations", "Scores", "load_config",
-        "RunConfig", "Callback", "configure_threads", "load_plugins", "__version__",
-    ),
-    "Evaluate, check and report": (
-        "evaluate", "evaluate_links", "check", "check_report", "corrupt", "report", "analyze", "align",
-        "fertilities",
-    ),
-    "Extend": ("register_", "option", "configclass"),
-}  # fmt: skip
-"""Pages of the names of `regard`, with the beginnings of their names; the others are on the second page."""
-
 CONTRACTS = (
     "regard.attention.base", "regard.attention.scorers", "regard.models.base", "regard.training.losses.base",
     "regard.text.tokenizers.base", "regard.metrics.base", "regard.extensions.check.base",
@@ -46,6 +33,18 @@ CONTRACTS = (
 
 MODULES = ("regard.analyze", "regard.hf", "regard.testing", "regard.errors")
 """Public modules that are no packages."""
+
+API_PAGES = {
+    "regard": ("regard",),
+    "functional": ("regard.functional",),
+    "nn": ("regard.nn",),
+    "models": ("regard.models", "regard.attention", "regard.training.losses"),
+    "plugins": CONTRACTS,
+}
+"""Pages of the Python reference and their modules; all others are on the page `modules`."""
+
+TITLES = {"models": "Models and mechanisms", "plugins": "Interfaces of plugins", "modules": "Other modules"}
+"""Titles of the pages with several modules."""
 
 
 @cache
@@ -101,33 +100,19 @@ def api_pages() -> dict[str, str]:
     """Return the pages of the public names: page and text."""
     made, names = {}, public_names()
     seen: set[str] = set()
-    topics: dict[str, list[str]] = {title: [] for title in TOPICS}
-    for name in names["regard"]:
-        matching = (t for t, starts in TOPICS.items() if any(_starts(name, start) for start in starts))
-        topics[next(matching, "Evaluate, check and report")].append(name)
-    for number, (title, members) in enumerate(topics.items(), 1):
-        text = f"# {title}\n\n```python\nimport regard\n```\n\n"
-        made[f"reference/api/0{number}_regard.md"] = text + _entries("regard", members, seen)
-    contracts = "# Interfaces of plugins\n\n```python\nfrom regard.attention.base import Attention\n```\n\n"
-    for module, members in names.items():
-        if module == "regard":
-            continue
-        body = _entries(module, members, seen)
-        if module in CONTRACTS:
-            contracts += f"## {module}\n\n{_docstring(module)}\n\n{body}"
-        else:
-            first = next((name for name in members if name.islower()), members[0])
-            opening = (
-                f"# {module}\n\n{_docstring(module)}\n\n```python\nfrom {module} import {first}\n```\n\n"
-            )
-            text = opening + body
-            made[f"reference/api/{module.replace('.', '_')}.md"] = text
-    made["reference/api/z_contracts.md"] = contracts
+    listed = {module for modules in API_PAGES.values() for module in modules}
+    others = tuple(module for module in names if module not in listed)
+    for page, modules in {**API_PAGES, "modules": others}.items():
+        parts = [f"# {TITLES.get(page, modules[0])}"]
+        for module in modules:
+            first = next((name for name in names[module] if name.islower()), names[module][0])
+            start = "import regard" if module == "regard" else f"from {module} import {first}"
+            if page in TITLES:
+                parts.append(f"## {module}")
+            parts += [_docstring(module), f"```python\n{start}\n```"]
+            parts.append(_entries(module, names[module], seen, "###" if page in TITLES else "##"))
+        made[f"reference/api/{page}.md"] = "\n\n".join(parts)
     return made
-
-
-def _starts(name: str, start: str) -> bool:
-    return name.startswith(start) if start.endswith("_") else name == start
 
 
 def _docstring(module: str) -> str:
@@ -135,16 +120,16 @@ def _docstring(module: str) -> str:
     return (importlib.import_module(module).__doc__ or "").split("\n\n")[0].replace("\n", " ")
 
 
-def _entries(module: str, names: "tuple[str, ...] | list[str]", seen: set[str]) -> str:
+def _entries(module: str, names: tuple[str, ...], seen: set[str], level: str) -> str:
     """Return the entries of names, each with its examples.
 
     Args:
         module: The module that the names are imported from.
         names: The public names.
         seen: The definitions that have an entry; another entry would have the same address. It is updated.
+        level: The marks of a heading.
     """
     parts = []
-    level = "###" if module in CONTRACTS else "##"
     for name in names:
         full = f"{module}.{name}"
         value, origin = getattr(importlib.import_module(module), name), home(module, name)
@@ -165,22 +150,19 @@ def _entries(module: str, names: "tuple[str, ...] | list[str]", seen: set[str]) 
 
 
 def option_pages() -> dict[str, str]:
-    """Return the pages of the options: those of a run by table, and those of pre-training."""
+    """Return the pages of the options of a run and of pre-training."""
     from regard.extensions.hf.pretraining import PretrainConfig
 
-    groups: dict[str, list[OptionTable]] = {}
-    for table in reference(regard.RunConfig):
-        groups.setdefault(table.path.replace("[]", "").split(".")[0] or "run", []).append(table)
-    made = {}
-    for name, tables in groups.items():
-        title = "Options of a run" if name == "run" else f"Options: {name}"
-        command = "regard config" if name == "run" else f"regard config {name}"
-        text = f"# {title}\n\n```sh\n{command}\n```\n\n{_render_markdown(tables)}"
-        made[f"reference/options/{'0_' if name == 'run' else ''}{name}.md"] = text
-    command = "regard pretrain encoder.toml --output-dir encoders/de"
-    title = f"# Options of regard pretrain\n\n```sh\n{command}\n```\n\n"
-    made["reference/options/z_pretrain.md"] = title + _render_markdown(reference(PretrainConfig))
-    return made
+    pages = {
+        "options": ("Options of a run", "regard config", regard.RunConfig),
+        "pretrain_options": (
+            "Options of pre-training", "regard pretrain encoder.toml --output-dir encoders/de", PretrainConfig
+        ),
+    }  # fmt: skip
+    return {
+        f"reference/{page}.md": f"# {title}\n\n```sh\n{command}\n```\n\n{_render_markdown(reference(config))}"
+        for page, (title, command, config) in pages.items()
+    }
 
 
 def _render_markdown(tables: Iterable[OptionTable]) -> str:

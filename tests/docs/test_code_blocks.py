@@ -25,7 +25,7 @@ from shared_files import shared_directory
 
 HERE = Path(__file__).parent
 PAGES = {path.relative_to(doc_blocks.ROOT).as_posix(): path for path in doc_blocks.pages()}
-MODELS = {"docs/howto/export.md": "transformer", "docs/explanation/posterior.md": "posterior"}
+MODELS = {"docs/howto/translate.md": "transformer", "docs/explanation/posterior.md": "posterior"}
 """Pages on which MODEL is a model of another kind than soft attention."""
 
 LONG = ("regard quickstart", "regard tour", "pytest", ".venv-test")

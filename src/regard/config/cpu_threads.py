@@ -4,7 +4,7 @@ PyTorch, MKL and the compiled kernels of `regard.kernels` share one pool of Open
 of GNU's OpenMP spins 300,000 times, which takes several milliseconds, before it sleeps. If other processes
 compete for the processors, training then nearly stops. Without any spinning, it loses a quarter of its speed
 on an idle machine. A short spin, about as long as it takes to wake a thread, avoids both problems.
-`benchmarks/shared.py` measures the policies, and `docs/howto/processors.md` describes the settings.
+`benchmarks/shared.py` measures the policies, and `docs/howto/train.md` describes the settings.
 
 OpenMP reads its settings once, when PyTorch is imported. The command line therefore calls
 `configure_threads` before that import. Environment variables that the user has set are not changed. This

@@ -1,4 +1,4 @@
-"""The examples of docs/howto/clean_text.md, run by OpusCleaner and OpusFilter."""
+"""The examples of docs/howto/large_text.md, run by OpusCleaner and OpusFilter."""
 
 import json
 import os
@@ -19,7 +19,7 @@ from regard.errors import UsageError
 from regard.extensions.phrasebook.corpus import generate
 
 BLOCKS = {
-    block.language: block.code for block in doc_blocks.blocks(doc_blocks.ROOT / "docs/howto/clean_text.md")
+    block.language: block.code for block in doc_blocks.blocks(doc_blocks.ROOT / "docs/howto/large_text.md")
 }
 
 
