@@ -19,7 +19,7 @@ from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
-LINK = re.compile(r"(?<!!)\[([^]\n]+)\]\(((?:\.\./)*[\w./-]+\.(?:md|ipynb|toml|py))(#[\w-]+)?\)")
+LINK = re.compile(r"(?<!!)\[([^]]+)\]\(((?:\.\./)*[\w./-]+\.(?:md|ipynb|toml|py))(#[\w-]+)?\)")
 FORMULA = re.compile(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', re.DOTALL)
 RESULTS = {
     "benchmarks/RESULTS.md": "results/benchmarks.md",
@@ -63,7 +63,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         if path in RESULTS:
             return f"[{label}]({_relative(name, RESULTS[path])}{anchor})"
         if path.startswith("docs/"):
-            return f"[{label}]({_relative(name, path.removeprefix('docs/').replace('.ipynb', '.md'))}{anchor})"
+            target_page = path.removeprefix("docs/").replace(".ipynb", ".md")
+            return f"[{label}]({_relative(name, target_page)}{anchor})"
         # A file of the repository that is no page: its path is shown.
         return f"{label} (`{path}`)" if (ROOT / path).exists() else found[0]
 
