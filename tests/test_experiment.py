@@ -1,18 +1,18 @@
-"""Complete training runs from files, including runs that are killed and resumed."""
+"""Complete training runs from files."""
 
 import os
 import random
 import shutil
 import signal
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from typer.testing import CliRunner
 
+from regard.cli.main import app
 from regard.config import dump_toml, from_dict
 from regard.data.dataset import prepare_data
 from regard.errors import CheckpointError, ConfigError, DeviceError, InfeasibleBoundsError, UsageError
@@ -24,11 +24,10 @@ from regard.runs.weights import state_file
 from regard.text.vocabulary import EOS, SINK
 from regard.training.fertility import add_fertilities
 from regard.training.metrics_logger import read_metrics
+from regard.training.optimizer import clip_gradients
 from regard.training.run import run_training as train
 from regard.training.run_config import RunConfig, load_config
 from saved_models import small_rnn
-
-SOURCE = Path(__file__).parents[1] / "src"
 
 
 def _write_corpus(directory: Path) -> None:
@@ -183,57 +182,23 @@ def test_every_validation_metric_uses_the_source_prefix_of_the_validation_text(
     assert all(line.startswith("<x> ") for line in translated)
 
 
-def _start(config: Path, directory: Path) -> subprocess.Popen[bytes]:
-    """Start a training process."""
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(SOURCE)}
-    command = [sys.executable, "-m", "regard", "train", str(config), "--output-dir", str(directory)]
-    return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE)
+def test_stopped_command_resumes_to_the_weights_of_an_uninterrupted_run(
+    corpus: Path, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config, directory = tmp_path / "run.toml", tmp_path / "model"
+    config.write_text(dump_toml(from_dict(RunConfig, _plain(corpus))))
+    command = ["train", str(config), "--output-dir", str(directory)]
 
+    def stop(*arguments: Any) -> None:
+        monkeypatch.undo()
+        signal.raise_signal(signal.SIGTERM)
+        clip_gradients(*arguments)
 
-def _kill_after(process: subprocess.Popen[bytes], directory: Path, delay: float, number: int) -> int:
-    """Send a signal `delay` seconds after the process has next written to its record; return its status."""
-    record = directory / "record.jsonl"
-    before = record.stat().st_size if record.exists() else 0
-    while process.poll() is None and (not record.exists() or record.stat().st_size <= before):
-        time.sleep(0.01)
-    time.sleep(delay)
-    process.send_signal(number)
-    process.communicate()
-    return process.returncode
-
-
-@pytest.mark.slow
-def test_run_killed_repeatedly_ends_bit_identical(corpus: Path, tmp_path: Path) -> None:
-    config = tmp_path / "run.toml"
-    plain = _plain(
-        corpus,
-        batch_size=8,
-        gradient_accumulation=2,
-        label_smoothing=0.1,
-        max_epochs=8,
-        logging={"every_steps": 2},
-        checkpoint={"every_steps": 3},
-    )
-    config.write_text(dump_toml(from_dict(RunConfig, {**plain, "num_threads": 1})))
-    whole, cut = tmp_path / "whole", tmp_path / "cut"
-    uninterrupted = _start(config, whole)
-    rng = random.Random()
-    for number in (signal.SIGKILL, signal.SIGKILL, signal.SIGTERM):
-        status = _kill_after(_start(config, cut), cut, rng.uniform(0.0, 0.2), number)
-        assert status in (-signal.SIGKILL, 128 + signal.SIGTERM), "the run ended before it was killed"
-    last = _start(config, cut)
-    for process in (uninterrupted, last):
-        _, errors = process.communicate()
-        assert process.returncode == 0, errors.decode()
-    assert (whole / "model.safetensors").read_bytes() == (cut / "model.safetensors").read_bytes()
-    states = [read_tensors(state_file(directory))[0] for directory in (whole, cut)]
-    assert all(torch.equal(states[0][name], states[1][name]) for name in states[0].keys() | states[1].keys())
-    clock = ("seconds", "tokens_per_second")
-    records = [
-        [{k: v for k, v in entry.items() if k not in clock} for entry in read_metrics(directory)]
-        for directory in (whole, cut)
-    ]
-    assert records[0] == records[1]
+    monkeypatch.setattr("regard.training.train_step.clip_gradients", stop)
+    assert CliRunner().invoke(app, command).exit_code == 128 + signal.SIGTERM
+    assert CliRunner().invoke(app, command).exit_code == 0
+    for name in ("model.safetensors", "training/epoch-0002.safetensors"):
+        assert (directory / name).read_bytes() == (trained / name).read_bytes()
 
 
 def test_infeasible_sentence_is_named_by_file_and_line(corpus: Path, tmp_path: Path) -> None:
@@ -281,6 +246,10 @@ def test_different_vocabularies_of_equal_size_cannot_share_embeddings(corpus: Pa
     plain["data"]["cache_dir"] = str(tmp_path / "joint")
     train(from_dict(RunConfig, plain), tmp_path / "model")
     assert load_model(tmp_path / "model", "cpu").model.output is None
+    other = from_dict(RunConfig, _plain(corpus, init_from=str(tmp_path / "model")))
+    with pytest.raises(ConfigError, match="vocabulary"):
+        train(other, tmp_path / "other")
+    assert not (tmp_path / "other").exists()
 
 
 def test_guided_fertilities_are_computed_once_and_saved_with_the_model(corpus: Path, tmp_path: Path) -> None:

@@ -17,7 +17,6 @@ from regard.training.optimizer import (
     clip_gradients,
     freeze_parameters,
     load_optimizer_state,
-    optimizer_state_tensors,
 )
 
 
@@ -47,23 +46,6 @@ def test_steps_equal_those_of_pytorch(config, oracle) -> None:
             _set_gradients(parameters, step)
             optimizer.step()
     torch.testing.assert_close(ours, theirs)
-
-
-@pytest.mark.parametrize("config", [AdamConfig(), SgdConfig()])
-def test_restored_state_resumes_exactly(config) -> None:
-    names = ["a", "b"]
-    uninterrupted, resumed = _parameters(), _parameters()
-    optimizers = [build_optimizer(config, uninterrupted), build_optimizer(config, resumed)]
-    for step in range(6):
-        if step == 3:
-            tensors = optimizer_state_tensors(optimizers[1], names)
-            saved = {name: value.clone() for name, value in tensors.items()}
-            optimizers[1] = build_optimizer(config, resumed)
-            load_optimizer_state(optimizers[1], names, saved)
-        for parameters, optimizer in zip((uninterrupted, resumed), optimizers, strict=True):
-            _set_gradients(parameters, step)
-            optimizer.step()
-    assert all(torch.equal(x, y) for x, y in zip(uninterrupted, resumed, strict=True))
 
 
 def test_state_of_an_unknown_parameter_is_rejected() -> None:
@@ -131,18 +113,3 @@ def test_plateau_decreases_after_its_patience_down_to_its_minimum() -> None:
         schedule.on_validation(improved)
         factors.append(schedule.factor(1))
     assert factors == [1, 1, 1, 1, 0.5, 0.5, 0.3, 0.3, 0.3]
-
-
-@pytest.mark.parametrize(
-    "config", [ExponentialConfig(start_epoch=2), PlateauConfig(patience=2), ConstantConfig()]
-)
-def test_restored_schedule_resumes_exactly(config) -> None:
-    uninterrupted, resumed = LRScheduler(config), LRScheduler(config)
-    for epoch, (improved, perplexity) in enumerate([(True, 9.0), (False, 9.5), (False, 9.4)], 1):
-        for schedule in (uninterrupted, resumed):
-            schedule.on_validation(improved)
-            schedule.on_epoch_end(epoch, perplexity)
-        state = resumed.state_dict()
-        resumed = LRScheduler(config)
-        resumed.load_state_dict(state)
-        assert resumed.factor(7) == uninterrupted.factor(7)

@@ -3,6 +3,7 @@
 import math
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -64,14 +65,20 @@ def test_interrupted_and_resumed_run_is_bitwise_equal(
         "logging": {"every_steps": 3},
     }
     validation = {} if schedule["kind"] == "exponential" else {"validation": {"every_steps": 4}}
-    config = settings(**shared, **validation, max_steps=11, checkpoint={"every_steps": 1})
+    config = settings(**shared, **validation, max_steps=11, checkpoint={"every_steps": 4})
     uninterrupted = trainer(config, count=36, at=tmp_path / "whole")
     uninterrupted.run()
     resumed_dir = tmp_path / "cut"
     for stop_at in (2, 5, 8):
         part = trainer(config, count=36, at=resumed_dir)
-        _stop_after(part, stop_at)
+        _interrupt(part, stop_at, lambda: os.kill(os.getpid(), signal.SIGTERM))
         assert part.run().signal == signal.SIGTERM
+    killed = trainer(config, count=36, at=resumed_dir)
+    _interrupt(killed, 10, _die)
+    with pytest.raises(KeyboardInterrupt):
+        killed.run()
+    # The record has entries after the last checkpoint.
+    assert read_metrics(resumed_dir)[-1]["step"] > read_metadata(state_file(resumed_dir))["progress"]["step"]
     last = trainer(config, count=36, at=resumed_dir)
     assert last.run().signal is None
     assert _equal(_weights(uninterrupted), _weights(last))
@@ -80,13 +87,17 @@ def test_interrupted_and_resumed_run_is_bitwise_equal(
     assert files[0] == files[1]
 
 
-def _stop_after(trainer: Trainer, step: int) -> None:
-    """Send SIGTERM in the middle of a training step."""
+def _die() -> None:
+    raise KeyboardInterrupt
+
+
+def _interrupt(trainer: Trainer, step: int, act: Callable[[], None]) -> None:
+    """Act in the middle of a training step."""
     backward = trainer.train_step._backward
 
     def interrupted(*args, **kwargs):
         if trainer.state.progress.step + 1 == step:
-            os.kill(os.getpid(), signal.SIGTERM)
+            act()
         return backward(*args, **kwargs)
 
     trainer.train_step._backward = interrupted  # type: ignore[method-assign]
@@ -266,12 +277,6 @@ def test_training_does_not_restart_if_the_training_state_is_damaged(trainer, set
         trainer(settings()).run()
     state_file(run_dir).unlink()
     assert trainer(settings()).run().progress.step == 12
-
-
-def test_checkpoint_of_other_data_is_rejected(trainer, settings) -> None:
-    trainer(settings(), identity={"training data": "one"}).run()
-    with pytest.raises(CheckpointError, match="the training data has changed"):
-        trainer(settings(), identity={"training data": "two"}).run()
 
 
 def test_checkpoints_of_the_last_epochs_are_kept(trainer, settings, run_dir: Path) -> None:
