@@ -64,9 +64,6 @@ def run_dir(tmp_path_factory) -> Path:
     directory = tmp_path_factory.mktemp("end-to-end")
     succeed(directory, "phrasebook text --num-train 600 --num-valid 40 --num-test 30")
     (directory / "run.toml").write_text(CONFIG)
-    succeed(directory, "phrasebook other --num-train 300 --num-valid 20 --num-test 5 --seed 2")
-    other = CONFIG.replace("text/", "other/").replace('"prepared"', '"prepared-2"')
-    (directory / "other.toml").write_text(other)
     trained = succeed(directory, "train run.toml --output-dir model --json trained.json")
     assert "perplexity" in trained.stderr and trained.stdout == ""
     return directory
@@ -110,12 +107,6 @@ def test_evaluate_accepts_output_of_translate(run_dir) -> None:
     assert 0 <= bleu["score"] <= 100 and "tok:none" in bleu["signature"]
 
 
-def test_averaged_model_translates(run_dir) -> None:
-    succeed(run_dir, "average averaged model --last-epochs 2")
-    done = succeed(run_dir, "translate averaged model --show-attention", "Der Hund schläft .\n\n")
-    assert "blank 0" in done.stdout  # from the legend of the attention map
-
-
 def test_score_and_training_agree_on_perplexity(run_dir) -> None:
     texts = "text/valid.de text/valid.en"
     done = succeed(run_dir, f"score model {texts} --json score.json")
@@ -125,10 +116,3 @@ def test_score_and_training_agree_on_perplexity(run_dir) -> None:
     assert f"perplexity {perplexity:.4f}" in done.stderr
     trained = json.loads((run_dir / "trained.json").read_text())
     assert trained["best"] == pytest.approx(perplexity, rel=1e-4)
-
-
-def test_initializing_from_model_with_other_vocabulary_is_rejected(run_dir) -> None:
-    refused = regard(run_dir, "train other.toml training.init_from=model --output-dir second")
-    assert refused.returncode == 2
-    assert "vocabulary" in refused.stderr
-    assert not (run_dir / "second" / "config.toml").exists()

@@ -148,13 +148,6 @@ def test_sink_of_another_model_is_no_word_of_the_source(model, bounded):
     assert bounded.score("a b", model.translate("a b")).source_tokens == ("a", "b", "<sink>")
 
 
-def test_empty_sampling_options_sample(model):
-    sampled = model.translate(TEXT, sampling=regard.Sampling(), num_return=4)
-    again = model.translate(TEXT, sampling=regard.Sampling(), num_return=4)
-    assert [one.text for one in sampled.nbest] == [one.text for one in again.nbest]
-    assert sampled.text != model.translate(TEXT).text or len({one.text for one in sampled.nbest}) > 1
-
-
 def test_files_are_translated_line_by_line(model, tmp_path):
     (tmp_path / "in.txt").write_text("".join(f"{line}\n" for line in SOURCES))
     found = model.translate(tmp_path / "in.txt")
