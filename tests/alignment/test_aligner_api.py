@@ -55,7 +55,7 @@ def test_wrong_arguments_are_one_message() -> None:
         (lambda: regard.align(["a"], ["b", "c"]), DataError, "1 lines but targets has 2"),
         (lambda: regard.align(["a", ""], ["b", "c"], "ibm1"), DataError, "sources:2: the line is empty"),
         (lambda: regard.align("no such file", ["b"]), DataError, "no such file"),
-        (lambda: regard.align(["a"], ["b"], "ibm9"), UsageError, "no aligner 'ibm9': expected one of ibm1"),
+        (lambda: regard.align(["a"], ["b"], "ibm9"), UsageError, "no aligner 'ibm9': expected .*ibm1"),
         (lambda: regard.align(["a"], ["b"], "ibm1", iteration=2), ConfigError, "known key is 'iterations'"),
         (lambda: regard.align(["a"], ["b"], "ibm1", symmetrize="x"), UsageError, "symmetrize='x'"),
     ):
@@ -70,13 +70,3 @@ def test_fertilities_count_the_target_words_of_each_source_word(text) -> None:
         regard.fertilities(sources, targets, "ibm2"), links, sources, strict=True
     ):
         assert counts.tolist() == [(pair[:, 0] == i).sum() for i in range(len(source.split()))]
-
-
-def test_links_are_evaluated_against_sure_and_possible_links(tmp_path) -> None:
-    # Och & Ney (2003), Eqs. 5 to 7: 3 links, of which 2 are possible and 1 is sure; 2 sure links.
-    (tmp_path / "gold").write_text("0-0 1-1 2p2\n", encoding="utf-8")
-    found = regard.evaluate_links(["0-0 2-2 3-3"], tmp_path / "gold")
-    assert (found.precision, found.recall, found.aer) == pytest.approx((2 / 3, 1 / 2, 1 - 3 / 5))
-    assert found.to_dict()["num_pairs"] == 1
-    with pytest.raises(DataError, match="same number of lines"):
-        regard.evaluate_links([], tmp_path / "gold")

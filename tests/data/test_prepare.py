@@ -78,15 +78,6 @@ def test_vocabularies_are_built_from_training_text_only(tmp_path, data):
     assert prepared.split("valid").example(0)[0].tolist() == [UNK]
 
 
-def test_text_like_special_symbols_is_ordinary_text(tmp_path, data):
-    odd = corpus(tmp_path, "odd", ["<s> </s> <pad> <sink> <unk>"] * 9, ["</s> a"] * 9)
-    for kind in KINDS:
-        corpora = {"train": [odd, data["train"][0]], "cache_dir": str(tmp_path / kind)}
-        prepared = prepare_data(configure(data, **corpora, **both(kind)))
-        source, target = prepared.split("train").example(0)
-        assert min(source) > 4 and min(target[:-1]) > 4 and target[-1] == EOS
-
-
 def test_empty_and_long_training_pairs_are_dropped_and_counted(tmp_path, data, caplog):
     sources, targets = sentences(10, 5)
     sources[2], targets[4], sources[7] = "", "   ", "wort " * 100_000

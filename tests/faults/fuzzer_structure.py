@@ -22,18 +22,7 @@ from regard.text.reading import compute_checksums
 
 from .fuzzer_inputs import mutated
 
-_DTYPES = (
-    "float8_e4m3fn",
-    "bfloat16",
-    "float16",
-    "float32",
-    "float64",
-    "int8",
-    "int32",
-    "int64",
-    "complex64",
-    "bool",
-)
+_DTYPES = "float8_e4m3fn bfloat16 float16 float32 float64 int8 int32 int64 complex64 bool".split()
 _NUMBERS = (float("nan"), float("inf"), -1, 0, 1, 1e-40, 1e38, 2**31 - 1)
 _VALUES: tuple[Any, ...] = (
     *(None, True, -1, 0, 1, 7, 0.5, 2**31, 2**63, 10**30, 1e308, float("nan"), float("inf")),

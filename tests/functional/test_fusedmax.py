@@ -4,14 +4,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch.autograd import gradcheck
 
 from problems import free_problems
 from regard.functional import fusedmax, sparsemax
 from regard.functional.fusedmax import group_means, reference_fuse
 from regard.kernels._numba.total_variation import fuse as compiled_fuse
 from regard.kernels.backend import use_backend
-from regard.nn import Fusedmax
 
 DOUBLE = torch.float64
 many = settings(max_examples=60)
@@ -73,18 +71,10 @@ def test_kernel_equals_reference_in_value_and_gradient(strength, dtype) -> None:
         torch.testing.assert_close(one, other, atol=2e-5 if dtype == torch.float32 else 1e-12, rtol=0)
 
 
-@pytest.mark.parametrize("strength", [0.05, 0.3])
-def test_gradcheck(strength) -> None:
-    scores = torch.randn(6, 9, dtype=DOUBLE, requires_grad=True)
-    assert gradcheck(lambda z: fusedmax(z, strength), scores)
-
-
 def test_neighbors_are_fused_across_masked_positions() -> None:
     scores = torch.tensor([1.0, 2.1, 9.0, 1.9])
     weights = fusedmax(scores, mask=torch.tensor([True, True, False, True]))
     torch.testing.assert_close(weights, torch.tensor([0.0, 0.5, 0.0, 0.5]))
-    torch.testing.assert_close(Fusedmax(0.1)(scores[[0, 1, 3]]), torch.tensor([0.0, 0.5, 0.5]))
-    assert repr(Fusedmax(0.2)) == "Fusedmax(strength=0.2, dim=-1)"
 
 
 @pytest.mark.parametrize("version", ["numba", "reference"])
@@ -102,6 +92,5 @@ def test_very_low_score_does_not_change_other_weights(version) -> None:
 
 @pytest.mark.parametrize("strength", [-0.1, float("nan"), float("inf")])
 def test_invalid_strength_raises(strength) -> None:
-    for call in (lambda: fusedmax(torch.zeros(3), strength), lambda: Fusedmax(strength)):
-        with pytest.raises(ValueError, match="at least 0"):
-            call()
+    with pytest.raises(ValueError, match="at least 0"):
+        fusedmax(torch.zeros(3), strength)

@@ -58,24 +58,6 @@ def test_exhaustive_beam_finds_the_best_translations(build, batch, options):
     assert [h.score for h in found[0]] == pytest.approx([h.score for h in best], abs=1e-5)
 
 
-def test_probabilities_of_all_translations_sum_to_one_except_truncated_mass(build, batch):
-    # At the maximum length every token except the end symbol is forbidden, so the tree of prefixes is
-    # truncated there. The model gives PAD, BOS and SINK no probability, so no other mass is lost.
-    model = build(seed=2, vocab_size=7)
-    with torch.no_grad():
-        model.output_bias[[PAD, BOS, SINK]] = -1e4
-    limits = {"max_length_ratio": 0.0, "max_length_offset": 3, "scheme": {"stopping": "exact"}}
-    search = config(beam_size=40, num_return=40, length_penalty=0.0, **limits)
-    (found,) = beam_search(model, batch([[5]]), search)
-    assert len(found) == 1 + 3 + 9 + 27
-    by_length = {n: sum(np.exp(h.log_probability) for h in found if len(h.tokens) == n) for n in range(3)}
-    prefixes = {
-        n: sum(np.exp(sum(h.token_log_probs[:-1])) for h in found if len(h.tokens) == n) for n in range(4)
-    }
-    for n in range(3):
-        assert prefixes[n + 1] == pytest.approx(prefixes[n] - by_length[n], abs=1e-5)
-
-
 def test_beam_of_one_equals_the_greedy_loop(model, batch, sentences):
     search = config(beam_size=1, length_penalty=1.0)
     found = beam_search(model, batch(sentences), search)

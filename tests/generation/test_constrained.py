@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from generation.conftest import BPE, TEXT, VOCAB_SIZE, config, score_all_translations, token_lists, words
 from regard.data.text import TextProcessor, TextSide
-from regard.errors import DataError, UsageError
+from regard.errors import DataError
 from regard.generation.beam import beam_search
-from regard.generation.config import Sampling
 from regard.generation.constrained import TermConstraints, WordBoundaries, contains_term
 from regard.generation.hypothesis import HypothesisScorer
 from regard.generation.lines import enumerate_lines
@@ -228,11 +227,8 @@ def test_impossible_terms_are_logged(build, caplog):
     assert "New York" in caplog.messages[0] and "B B" in caplog.messages[1]
 
 
-def test_number_of_term_lines_must_match_and_sampling_rejects_terms(build):
+def test_number_of_term_lines_must_match():
     with pytest.raises(DataError, match=r"terms\.txt ends after line 1"):
         list(enumerate_lines(["a", "b"], terms=["A"], names=("", "", "terms.txt")))
     with pytest.raises(DataError, match=r"terms\.txt has more lines"):
         list(enumerate_lines(["a"], terms=["A", "B"], names=("", "", "terms.txt")))
-    translator = NeuralTranslator(build(), TEXT, config(), Sampling())
-    with pytest.raises(UsageError, match="terms"):
-        list(translator.translate(enumerate_lines(["a"], terms=["A"])))

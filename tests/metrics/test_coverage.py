@@ -45,13 +45,6 @@ def appendix():
     return found
 
 
-@pytest.mark.parametrize(
-    ("reference", "output", "sigma"), [("a b", "a a", 2), ("a b", "a a a", 6), ("a a b", "a a a", 3)]
-)
-def test_sigma_of_worked_examples(reference, output, sigma):
-    assert repetition_sigma(output.split(), reference.split()) == sigma
-
-
 def test_sigma_of_the_outputs_printed_in_appendix_b(appendix):
     assert len(appendix) == 8
     for reference, outputs in appendix:

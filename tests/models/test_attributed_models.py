@@ -66,20 +66,6 @@ def test_leaving_out_a_token_equals_scoring_without_it(family: str) -> None:
 
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: method.map)
-@pytest.mark.parametrize("family", FAMILIES)
-def test_attributions_do_not_depend_on_the_batch(family: str, method: AlignmentConfig) -> None:
-    model, pairs = build(FAMILIES[family]()).eval(), batch()
-    together = attribute(model, pairs, method)
-    for row in range(len(pairs)):
-        steps, positions = int(pairs.target.lengths[row]), int(pairs.source.lengths[row])
-        source, target = pairs.source.tokens[row, :positions], pairs.target.tokens[row, :steps]
-        alone = collate([source.tolist()], [target.tolist()], [0])
-        found = attribute(model, alone, method)[0]
-        torch.testing.assert_close(together[row, :steps, :positions], found, atol=1e-12, rtol=0)
-        assert not together[row, steps:].any() and not together[row, :, positions:].any()
-
-
-@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.map)
 def test_attribution_leaves_the_model_as_it_was(method: AlignmentConfig) -> None:
     model = build(config(dropout=0.5)).train()
     model.output_bias.requires_grad_(False)

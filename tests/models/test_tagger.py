@@ -5,7 +5,6 @@ import torch
 from torch.nn import functional as F
 
 from regard.data.batch import collate
-from regard.errors import TrainingDivergedError
 from regard.extensions.phrasebook.corpus import generate_splits
 from regard.models.rnn.tagger import FertilityTagger, TaggerConfig
 from regard.runs.fertility_predictor import FertilityPredictor
@@ -121,11 +120,3 @@ def test_run_killed_during_its_first_write_can_be_resumed(tmp_path):
     assert not partial.exists()
     # The number of classes is the largest fertility of the training text.
     assert FertilityPredictor.load(tmp_path / "p").model.num_classes == 12
-
-
-def test_diverged_training_is_an_error_and_saves_no_model(tmp_path):
-    small = TaggedSentences([["a", "b"], ["b"], ["a", "a"]], [[1, 2], [2], [1, 1]])
-    diverging = TrainingConfig(optimizer=AdamConfig(learning_rate=1e38, max_grad_norm=0.0))
-    with pytest.raises(TrainingDivergedError, match="validation loss"):
-        train_predictor(tmp_path / "p", small, small, SMALL, diverging)
-    assert not (tmp_path / "p" / "model.safetensors").exists()

@@ -17,13 +17,6 @@ def test_planted_findings_are_counted() -> None:
     assert survey.target.max_words == 40
 
 
-def test_pairs_after_an_index_that_also_occur_before_it_are_counted() -> None:
-    survey = survey_pairs([*PAIRS[:90], *PAIRS[:4], *PAIRS[90:]])
-    shared = "validation pairs are also in the training text"
-    assert any(f"4 of 14 {shared}" in warning for warning in survey.warnings(90, 14))
-    assert not any(shared in warning for warning in survey.warnings(94, 10))
-
-
 @pytest.mark.parametrize(
     ("text", "script"),
     [

@@ -12,6 +12,7 @@ from regard.config import to_dict
 from regard.training.metrics_logger import read_metrics
 from regard.training.run_context import RunContext
 from regard.training.trainer import Trainer
+from saved_models import small_rnn
 
 CHILD = Path(__file__).with_name("two_processes.py")
 SOURCE = Path(__file__).parents[2] / "src"
@@ -62,13 +63,12 @@ def test_two_processes_have_the_losses_of_one_and_resume(pairs, settings, tiny_m
 @pytest.mark.slow
 def test_parameters_without_gradients_do_not_block_processes(pairs, settings, tmp_path: Path) -> None:
     config = settings(batch_size=8, validation={"every_steps": 4}, max_steps=4)
-    side = {"num_layers": 1, "hidden_size": 8}
     task = {
         "train": pairs(32).sources,
         "valid": pairs(7, seed=9).sources,
         "output_dir": str(tmp_path),
         "runs": [to_dict(config)],
-        "conv": {"embedding_size": 8, "encoder": side, "decoder": side, "attention": {"kind": "hard"}},
+        "conv": small_rnn(8) | {"attention": {"kind": "hard"}},
     }
     _run_two(task, tmp_path / "task.json")
     assert [line["kind"] for line in read_metrics(tmp_path)] == ["train"] * 4 + ["validation"]

@@ -25,6 +25,7 @@ from regard.training.losses.guided_alignment import (
 from regard.training.run import _with_alignment
 from regard.training.run import run_training as train
 from regard.training.run_config import RunConfig
+from saved_models import small_rnn
 
 
 def outcome(*weights: torch.Tensor) -> ForwardOutput:
@@ -107,14 +108,11 @@ def run_settings(directory: Path, attention: dict, **training: object) -> dict:
     links = (" ".join(f"{i}-{len(line) - 1 - i}" for i in range(len(line))) for line in lines)
     (directory / "links").write_text("".join(f"{line}\n" for line in links))
     corpus = {"source": str(directory / "s"), "target": str(directory / "t")}
-    layers = {"num_layers": 1, "hidden_size": 16}
     return {
         "device": "cpu",
         "data": {"cache_dir": str(directory / "prepared"), "train": [corpus], "valid": corpus},
-        "model": {
-            "embedding_size": 16,
-            "encoder": layers,
-            "decoder": layers,
+        "model": small_rnn(16)
+        | {
             "dropout": 0.0,
             # With scaled scores, four epochs are not enough.
             "attention": {"score_function": "bilinear", **attention},

@@ -14,6 +14,7 @@ from regard.training.losses.base import LOSSES, resumable_loss_options
 from regard.training.metrics_logger import read_metrics
 from regard.training.run import run_training as train
 from regard.training.run_config import RunConfig
+from saved_models import small_rnn
 
 PLUGIN = """
 from typing import Literal
@@ -61,11 +62,10 @@ def run_settings(tmp_path: Path):
 
     def make(losses: list[dict], **training: object) -> dict:
         pair = {"source": str(tmp_path / "s"), "target": str(tmp_path / "t")}
-        side = {"num_layers": 1, "hidden_size": 8}
         return {
             "device": "cpu",
             "data": {"cache_dir": str(tmp_path / "prepared"), "train": [pair], "valid": pair},
-            "model": {"embedding_size": 8, "encoder": side, "decoder": side, "dropout": 0.0},
+            "model": small_rnn(8) | {"dropout": 0.0},
             "training": {"batch_size": 16, "max_steps": 2, "losses": losses, **training},
         }
 
