@@ -15,10 +15,14 @@ const reportExport = (() => {
 
   // Tables
 
-  /** Return rows as a table that spreadsheets read; the byte order mark makes Excel recognize UTF-8. */
+  /**
+   * Return rows as a table that spreadsheets read. The byte order mark makes Excel recognize UTF-8, and an apostrophe keeps
+   * text from being evaluated as a formula.
+   */
   function delimited(rows, delimiter) {
+    const plain = (value) => (typeof value === "string" && /^[=+@-]/.test(value) ? `'${value}` : String(value ?? ""));
     const quoted = (text) => (/[",\t\r\n]/.test(text) ? `"${text.replace(/"/g, '""')}"` : text);
-    return "\ufeff" + rows.map((row) => row.map((value) => quoted(String(value ?? ""))).join(delimiter) + "\r\n").join("");
+    return "\ufeff" + rows.map((row) => row.map((value) => quoted(plain(value))).join(delimiter) + "\r\n").join("");
   }
 
   const FORMATS = {

@@ -118,13 +118,16 @@ const reportSummary = (() => {
 
   /** Return the lines of the summary. */
   function verdicts(marking, pick) {
-    return [...data.systems.map((_, i) => verdict(i, marking, pick)),
+    const [first, ...others] = data.systems.map((_, i) => verdict(i, marking, pick));
+    // On a phone, the lines of many systems would hide the sentences.
+    const folded = others.length > 1 && matchMedia("(max-width: 40rem)").matches;
+    return [first, ...(folded ? [element("details", {}, element("summary", {}, "Errors of the other systems"), ...others)] : others),
       element("p", { class: "soft" }, ...basis(marking), " A number lists its sentences.")];
   }
 
   /** Return the date, the title and the text of the report as one line. */
   function about() {
-    const count = `${data.sentences.length.toLocaleString("en")} sentences`;
+    const total = data.sentences.length, count = `${total.toLocaleString("en")} sentence${total === 1 ? "" : "s"}`;
     const day = data.date && new Date(`${data.date}T12:00`).toLocaleDateString("en", { year: "numeric", month: "long", day: "numeric" });
     return [day ? `${day} · ` : "", count, " of ", element("bdi", {}, data.source), ", references: ", element("bdi", {}, data.reference),
       data.notes.length ? " · " : "", data.notes.length ? element("a", { href: "#scores" }, `${data.notes.length} note${data.notes.length > 1 ? "s" : ""}`) : ""];

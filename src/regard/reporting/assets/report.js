@@ -252,7 +252,7 @@
       const card = event.target.closest(".sentence");
       if (event.key === "Escape") {
         if (event.target === byId("search")) event.target.blur();
-        else if (!typing && state.open !== null) { const card = byId(`s${state.open}`); fold(); card.focus(); }
+        else if (!typing && state.open !== null) { const opened = byId(`s${state.open}`); fold(); opened.focus(); }
         return;
       }
       if (typing) return;
@@ -281,10 +281,9 @@
       if (part.closest("#charts")) draw();
     };
     document.querySelector("#charts > .part").addEventListener("toggle", draw, { once: true });
-    document.addEventListener("click", ({ target }) => {
-      const link = target.closest("a[href='#scores'], a[href='#charts']");
-      if (link) open(document.querySelector(`${link.hash} > .part`));
-    });
+    const lead = (hash) => ["#scores", "#charts"].includes(hash) && open(document.querySelector(`${hash} > .part`));
+    document.addEventListener("click", ({ target }) => lead(target.closest("a")?.hash));
+    lead(location.hash);
     addEventListener("beforeprint", () => document.querySelectorAll(".part").forEach(open));
   }
 
@@ -294,6 +293,7 @@
   byId("headline").append(...reportSummary.headline());
   summarize();
   byId("bars").append(...reportSummary.bars());
+  regardScroll.watch(byId("bars"));
   byId("about").append(...reportSummary.about());
   byId("models").append(...reportSummary.cards());
   byId("intervals").append("95 % intervals by bootstrap resampling",

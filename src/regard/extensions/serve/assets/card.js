@@ -142,7 +142,7 @@ export function drawCard({ answer, pick, check, model, levels, focus, bend, free
     element,
     placed() {
       if (held) {
-        mapBox.scrollLeft = held.scroll;
+        mapBox.scrollTo(...held.scroll);
         const again = held.focus && element.querySelectorAll(held.focus[0])[held.focus[1]];
         if (again) again.focus({ preventScroll: true });
         held = null;
@@ -157,7 +157,7 @@ export function drawCard({ answer, pick, check, model, levels, focus, bend, free
       const kind = active && kinds.find((one) => active.matches(one));
       const checked = kind === ".best button";
       return {
-        scroll: mapBox.scrollLeft,
+        scroll: [mapBox.scrollLeft, mapBox.scrollTop],
         focus: !kind ? null : checked ? [".best button[aria-checked=true]", 0]
           : [kind, [...element.querySelectorAll(kind)].indexOf(active)],
       };
