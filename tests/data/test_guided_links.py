@@ -24,13 +24,8 @@ def made(tmp_path: Path):
     """Return a function that prepares two corpora, the second with a source prefix, and reads their links."""
 
     def make(links: list[str], sink: bool = False) -> tuple[DatasetSplit, SplitLinks]:
-        text = {"1.s": SOURCE[:2], "1.t": TARGET[:2], "2.s": SOURCE[2:], "2.t": TARGET[2:]}
-        for name, lines in {**text, "links": links}.items():
-            (tmp_path / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-        names = [{"source": str(tmp_path / f"{n}.s"), "target": str(tmp_path / f"{n}.t")} for n in (1, 2)]
-        train = [names[0], {**names[1], "source_prefix": "<x>"}]
-        plain = {"cache_dir": str(tmp_path / "p"), "train": train, "valid": names[0], "max_length": 5}
-        config = from_dict(DataConfig, plain)
+        text = {"s1": SOURCE[:2], "t1": TARGET[:2], "s2": SOURCE[2:], "t2": TARGET[2:], "links": links}
+        config = write_corpora(tmp_path, text, ("1", "2"), max_length=5)
         prepared: PreparedData = prepare_data(config)
         if sink:
             size = len(prepared.text.source.vocabulary)
@@ -41,15 +36,21 @@ def made(tmp_path: Path):
     return make
 
 
+def write_corpora(directory: Path, text: dict[str, list[str]], suffixes=("",), **settings) -> DataConfig:
+    """Write files, and return a configuration whose last corpus has the source prefix `<x>`."""
+    for name, lines in text.items():
+        (directory / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    pairs = [{"source": str(directory / f"s{end}"), "target": str(directory / f"t{end}")} for end in suffixes]
+    train = [*pairs[:-1], {**pairs[-1], "source_prefix": "<x>"}]
+    plain = {"cache_dir": str(directory / "p"), "train": train, "valid": pairs[0]}
+    return from_dict(DataConfig, plain | settings)
+
+
 def prepared_links(
     directory: Path, text: dict[str, list[str]], **settings
 ) -> tuple[DatasetSplit, SplitLinks]:
-    """Return a split, whose source prefix is `<x>`, and the links of its words."""
-    for name, lines in text.items():
-        (directory / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    pair = {"source": str(directory / "s"), "target": str(directory / "t")}
-    plain = {"cache_dir": str(directory / "p"), "train": [{**pair, "source_prefix": "<x>"}], "valid": pair}
-    config = from_dict(DataConfig, plain | settings)
+    """Return a split and the links of its words."""
+    config = write_corpora(directory, text, **settings)
     split = prepare_data(config).split("train")
     return split, SplitLinks.read(directory / "links", split, config.train, "words")
 

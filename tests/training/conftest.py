@@ -15,6 +15,7 @@ from regard.models.registry import build_model
 from regard.models.rnn.config import RnnConfig
 from regard.text.vocabulary import EOS
 from regard.training.config import TrainingConfig
+from saved_models import small_rnn
 
 VOCAB_SIZE = 12
 
@@ -57,15 +58,7 @@ def tiny_model() -> Callable[..., TranslationModel]:
 
 def make_model(dropout: float = 0.0, width: int = 8) -> TranslationModel:
     torch.manual_seed(0)
-    config = from_dict(
-        RnnConfig,
-        {
-            "embedding_size": width,
-            "encoder": {"num_layers": 1, "hidden_size": width},
-            "decoder": {"num_layers": 1, "hidden_size": width},
-            "dropout": dropout,
-        },
-    )
+    config = from_dict(RnnConfig, small_rnn(width) | {"dropout": dropout})
     return build_model(config, VOCAB_SIZE, VOCAB_SIZE)
 
 

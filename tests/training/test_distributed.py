@@ -15,7 +15,7 @@ from regard.training.trainer import Trainer
 from saved_models import small_rnn
 
 CHILD = Path(__file__).with_name("two_processes.py")
-SOURCE = Path(__file__).parents[2] / "src"
+ROOT = Path(__file__).parents[2]
 
 
 def _run_two(task: dict, at: Path) -> None:
@@ -23,7 +23,7 @@ def _run_two(task: dict, at: Path) -> None:
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     done = subprocess.run(
         [*launcher, CHILD, at],
-        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(SOURCE)},
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": f"{ROOT / 'src'}:{ROOT / 'tests'}"},
         capture_output=True,
         text=True,
         timeout=240,

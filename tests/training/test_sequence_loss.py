@@ -1,6 +1,7 @@
 """Tests of sequence-level losses: their definitions, and gradients that estimate the expected score."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,8 +16,7 @@ from regard.errors import ConfigError
 from regard.metrics.translation import prefix_bleu
 from regard.models import build_model
 from regard.models.base import ForwardOutput, TranslationModel
-from regard.models.rnn.config import RnnConfig, RnnDecoderConfig
-from regard.models.rnn.layers import RnnEncoderConfig
+from regard.models.rnn.config import RnnConfig
 from regard.text.vocabulary import BOS, EOS, PAD, SINK, UNK
 from regard.training.checkpoint import TrainingState
 from regard.training.config import TrainingConfig
@@ -31,6 +31,7 @@ from regard.training.optimizer import LRScheduler, build_optimizer
 from regard.training.progress import TrainingProgress
 from regard.training.run_context import SINGLE_PROCESS
 from regard.training.train_step import TrainStep
+from saved_models import small_rnn
 
 WORDS = [5, 6, 7]
 
@@ -154,14 +155,8 @@ def test_forced_end_symbols_have_no_gradient(monkeypatch) -> None:
 
 def model(attention=None):
     torch.manual_seed(1)
-    config = RnnConfig(
-        embedding_size=6,
-        encoder=RnnEncoderConfig(num_layers=1, hidden_size=6),
-        decoder=RnnDecoderConfig(num_layers=1, hidden_size=6),
-        dropout=0.0,
-        **({} if attention is None else {"attention": attention}),
-    )
-    return build_model(config, 9, 9)
+    config = from_dict(RnnConfig, small_rnn(6) | {"dropout": 0.0})
+    return build_model(replace(config, attention=attention or config.attention), 9, 9)
 
 
 def data():
