@@ -97,7 +97,6 @@ def attend(steps: int, width: int, shift: int, heads: int) -> np.ndarray:
 
 
 def make_report() -> Report:
-    """Return the report."""
     first = ["a dog dog dog runs .", "<i>well</i> & more", "peace world", "", "the house the house", "a cat"]
     second = [reference for _, reference in PAIRS]
     second[0] = "a red dog runs ."
@@ -112,5 +111,4 @@ def make_report() -> Report:
 
 
 def make_page() -> str:
-    """Return the HTML page of the report."""
     return render(make_report())

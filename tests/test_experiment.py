@@ -121,12 +121,6 @@ def test_run_that_failed_at_the_start_can_be_restarted_with_another_config(
     assert load_config(directory).training.init_from is None
 
 
-def test_run_resumes_with_a_higher_limit(copied: Path, corpus: Path) -> None:
-    result = train(from_dict(RunConfig, _plain(corpus, max_epochs=3)), copied)
-    assert (result.progress.epoch, result.progress.step) == (4, 24)
-    assert load_config(copied).training.max_epochs == 3
-
-
 def test_missing_best_weights_are_written_again(copied: Path, corpus: Path) -> None:
     path = copied / "model.safetensors"
     path.unlink()

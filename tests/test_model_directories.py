@@ -30,7 +30,6 @@ TRAINING = {"batch_size": 8, "max_epochs": 1, "checkpoint": {"keep_last_epochs":
 
 
 def _settings(corpus: Path, **changes: object) -> RunConfig:
-    """Return the settings of a small run."""
     pair = {"source": str(corpus / "a.de"), "target": str(corpus / "a.en")}
     data = {"cache_dir": str(corpus / "prepared"), "train": [pair], "valid": pair}
     plain = {"device": "cpu", "num_threads": 1, "data": data, "model": MODEL, "training": TRAINING}
@@ -38,7 +37,6 @@ def _settings(corpus: Path, **changes: object) -> RunConfig:
 
 
 def _content(directory: Path) -> dict[str, bytes]:
-    """Return the bytes of every file of a directory."""
     return {
         str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()
     }

@@ -76,7 +76,6 @@ def opened(browser: "Browser") -> "Iterator[Callable[..., Page]]":
 
 @pytest.fixture
 def page(opened: "Callable[..., Page]") -> "Page":
-    """Return a page of desktop size."""
     return opened(viewport={"width": 1200, "height": 900}, color_scheme="light")
 
 

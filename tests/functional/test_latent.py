@@ -20,12 +20,7 @@ def _numbers(seed: int = 0, scale: float = 1.0):
     generator = torch.Generator().manual_seed(seed)
     scores = scale * torch.randn(BATCH, STEPS, WORDS, dtype=torch.float64, generator=generator)
     bias = torch.randn(WORDS, WORDS, dtype=torch.float64, generator=generator)
-    emissions = torch.randn(BATCH, STEPS, WORDS, dtype=torch.float64, generator=generator) - 2
-    return scores, bias, emissions
-
-
-def _start(scores: torch.Tensor) -> torch.Tensor:
-    return scores[:, 0].masked_fill(~MASK, -torch.inf).log_softmax(-1)
+    return scores, bias
 
 
 FORWARD_ONLY = torch.zeros(WORDS, WORDS, dtype=torch.float64).masked_fill(
@@ -35,7 +30,7 @@ FORWARD_ONLY = torch.zeros(WORDS, WORDS, dtype=torch.float64).masked_fill(
 
 @pytest.mark.parametrize("scale", [1.0, 300.0])
 def test_priors_match_explicit_transitions(scale) -> None:
-    scores, bias, _ = _numbers(2, scale)
+    scores, bias = _numbers(2, scale)
     passed = torch.rand(BATCH, WORDS, dtype=torch.float64).masked_fill(~MASK, 0)
     passed = passed / passed.sum(-1, keepdim=True)
     for chosen, found in (
@@ -50,7 +45,7 @@ def test_priors_match_explicit_transitions(scale) -> None:
 
 @pytest.mark.parametrize("onward", [False, True])
 def test_gradcheck(onward) -> None:
-    scores, bias, _ = _numbers(3)
+    scores, bias = _numbers(3)
     passed = torch.softmax(torch.randn(BATCH, WORDS, dtype=torch.float64), -1).masked_fill(~MASK, 0)
     passed = passed / passed.sum(-1, keepdim=True)
     weights = torch.randn(BATCH, WORDS, dtype=torch.float64)

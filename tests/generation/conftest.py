@@ -81,7 +81,6 @@ def build_transformer(**changes) -> TranslationModel:
 
 @pytest.fixture
 def build() -> Callable[..., RnnModel]:
-    """Return a builder of small models."""
     return build_rnn
 
 
@@ -109,7 +108,6 @@ ARCHITECTURES = {
 
 @pytest.fixture(params=ARCHITECTURES.values(), ids=ARCHITECTURES.keys())
 def model(request: pytest.FixtureRequest) -> RnnModel:
-    """Return one model per architecture."""
     return build_rnn(seed=3, **request.param)
 
 
@@ -126,7 +124,6 @@ def random_sentences() -> Callable[..., list[list[int]]]:
 
 @pytest.fixture
 def sentences(random_sentences: Callable[..., list[list[int]]]) -> list[list[int]]:
-    """Return source sentences of different lengths."""
     return random_sentences(4, 1, 9, 3, 4)
 
 

@@ -145,7 +145,6 @@ def test_translation_continues_the_prefix(model, batch, sentences):
 
 
 def test_finished_sentences_leave_the_batch(build, batch, sentences):
-    """Finished sentences leave the batch: later steps have fewer rows than the first steps."""
     model = build(seed=4)
     rows: list[int] = []
     step = model.step

