@@ -3,6 +3,7 @@
 import dataclasses
 import importlib.util
 import random
+import shutil
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -269,7 +270,8 @@ def test_option_unsupported_by_ctranslate2_is_rejected_by_name(tmp_path, model, 
 
 
 def test_command_line_exports_and_translates_from_the_export_alone(directories, tmp_path) -> None:
-    directory, _ = directories("post-norm")
+    directory = Path(shutil.copytree(directories("post-norm")[0], tmp_path / "model"))
+    (directory / "training_pairs.source.gz").touch()
     exported = tmp_path / "export"
     run("export", directory, "-o", exported)
     text = "".join(f"{line}\n" for line in lines())
@@ -283,6 +285,8 @@ def test_command_line_exports_and_translates_from_the_export_alone(directories, 
             assert float(score) == pytest.approx(float(other_score), abs=2e-4)
     assert translate(exported, *options, input=text) == shown
     run("upload", exported, "organization/name", "--dry-run")  # writes a card
+    (exported / "LICENSE").touch()
+    (exported / "training_pairs.source.gz").unlink()  # is not uploaded
     best = translate(exported, "--engine", "ctranslate2", "--num-return", 2, input="s1 s2\n")
     assert [line.split(" ||| ")[0] for line in best] == ["0", "0"]
 

@@ -117,7 +117,6 @@ def export_ctranslate2(
         with atomic_directory(output_dir) as temp_dir:
             spec.save(str(temp_dir))
             save_text_processing(loaded.text, temp_dir)
-            copy_training_text(loaded.model_dir, temp_dir)
             # A directory of another library has no config of ours.
             is_ours = (loaded.model_dir / CONFIG_FILE).is_file()
             write_config(read_stated_config(loaded.model_dir) if is_ours else loaded.config, temp_dir)
@@ -125,6 +124,7 @@ def export_ctranslate2(
             names = sorted(path.name for path in temp_dir.iterdir() if path.is_file())
             checksums = json.dumps({"sha256": compute_checksums(temp_dir, names)}, indent=2) + "\n"
             (temp_dir / CHECKSUM_FILE).write_text(checksums, encoding="utf-8")
+            copy_training_text(loaded.model_dir, temp_dir)
     except OSError as error:
         raise CheckpointError(f"{output_dir}: cannot be written: {error.strerror or error}") from None
 
@@ -138,10 +138,11 @@ def check_export(directory: Path) -> None:
     path = directory / CHECKSUM_FILE
     try:
         checksums = read_json(checked_file(directory, CHECKSUM_FILE), dict[Literal["sha256"], Checksums])
-        names = {file.name for file in directory.iterdir() if file.is_file()} | {EXPORTED_FILE}
-        # The card is written later, and people edit it.
-        names -= {CHECKSUM_FILE, "README.md"}
-        verify_checksums(directory, checksums["sha256"], names, CHECKSUM_FILE)
+        # Later, people write a card and a license, and remove the training text, before they share a model.
+        others = CHECKSUM_FILE, "README", "LICENSE", "training_"
+        files = (file.name for file in directory.iterdir() if file.is_file())
+        names = {name for name in files if not name.startswith(others)}
+        verify_checksums(directory, checksums["sha256"], names | {EXPORTED_FILE}, CHECKSUM_FILE)
     except (InvalidJsonError, KeyError) as error:
         raise CheckpointError(f"{path}: not a checksum file of an exported model: {error}") from None
     except DataError as error:
