@@ -12,7 +12,7 @@ import doc_blocks
 import pytest
 import torch
 
-from regard.errors import EXTRAS
+from regard.errors import EXTRAS, missing_extra
 
 DOCS = Path(__file__).parent.parent / "docs"
 SOURCE = DOCS.parent / "src"
@@ -81,6 +81,7 @@ def test_every_extra_that_a_message_names_is_declared() -> None:
     for extra, modules in EXTRAS.items():
         for module in modules.split():
             assert any(entry.startswith(module.replace("_", "-")) for entry in declared[extra]), module
+    assert missing_extra(ModuleNotFoundError(name="torch._C")) is None  # of an installed package
 
 
 def test_picture_of_the_architecture_is_up_to_date() -> None:

@@ -80,6 +80,6 @@ EXTRAS = {
 
 def missing_extra(error: ModuleNotFoundError) -> str | None:
     """Return the end of a message that names the extra with a missing module; None if no extra has it."""
-    name = (error.name or "").partition(".")[0]
-    extra = next((extra for extra, modules in EXTRAS.items() if name in modules.split()), None)
-    return extra and f"needs the package {name}: pip install 'regard[{extra}]'"
+    # The name of a missing package has no dot; `torch._C` is a part of a package that is damaged.
+    extra = next((extra for extra, modules in EXTRAS.items() if error.name in modules.split()), None)
+    return extra and f"needs the package {error.name}: pip install 'regard[{extra}]'"
