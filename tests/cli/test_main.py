@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from command_runs import all_commands
-from rich.text import Text
 from typer.testing import CliRunner
 
 import regard
@@ -50,16 +49,6 @@ def test_every_command_has_help_with_an_example_and_all_its_flags_in_80_columns(
         flags = {flag for parameter in command.params for flag in parameter.opts if flag.startswith("--")}
         assert flags <= set(re.findall(r"--[\w-]+", shown.output)), name
         assert max(map(len, shown.output.splitlines())) <= 80, name
-
-
-def test_help_texts_contain_no_markup() -> None:
-    helps = [
-        text or ""
-        for command in all_commands().values()
-        for text in (command.help, *(getattr(option, "help", None) for option in command.params))
-    ]
-    assert len(helps) > 200
-    assert [text for text in helps if Text.from_markup(text).plain != text] == []
 
 
 @pytest.mark.slow

@@ -71,21 +71,22 @@ class _Help:
 
         rows: dict[str, list[tuple[str, str]]] = {}
         for parameter in self.get_params(ctx):
-            names, kind = ", ".join([*parameter.opts, *parameter.secondary_opts]), ""
+            # The order of `--help` and `-h` varies from run to run.
+            names = ", ".join([*sorted(parameter.opts, key=len, reverse=True), *parameter.secondary_opts])
             if parameter.param_type_name == "argument":
                 names = parameter.display_name_raw + ("..." if parameter.nargs != 1 else "")
             elif not parameter.is_flag:
                 # Choices are wrapped at spaces. Ranges and repetition are part of the description.
                 choices = parameter.display_type_rich(ctx).replace("|", " | ")
-                kind = " " + re.sub(r"list\[|\]| range", "", choices)
-            required = " (required)" if parameter.required else ""
+                names += " " + re.sub(r"list\[|\]| range", "", choices)
+            names += " (required)" if parameter.required else ""
             shown = parameter.default if parameter.show_default else None
             default = f" Default: {shown}." if shown else ""
             panel = parameter.rich_help_panel or f"{parameter.param_type_name}s".title()
-            rows.setdefault(panel, []).append((f"{names}{kind}{required}", f"{parameter.help}{default}"))
+            rows.setdefault(panel, []).append((names, f"{parameter.help}{default}"))
         for name, member in getattr(self, "commands", {}).items():
             rows.setdefault(member.rich_help_panel or "Commands", []).append((name, _paragraphs(member)[0]))
-        console = Console(highlight=False, markup=False)
+        console = Console(highlight=False, markup=False, emoji=False)
         width = min(console.width, MAX_WIDTH)
         for text in (self.get_usage(ctx), *_paragraphs(self)):
             typer.echo(textwrap.fill(text, width, break_on_hyphens=False) + "\n")

@@ -30,7 +30,7 @@ class PenaltyTuningOptions:
         length_penalties: Values of alpha, at least 0.
         coverage_penalties: Values of beta, at least 0.
         tokenize: Tokenizer of BLEU; see `regard.metrics.translation.count_statistics`.
-        lowercase: Whether BLEU ignores case.
+        lowercase: Whether to ignore case in BLEU.
     """
 
     length_penalties: Sequence[float] = _GRID
@@ -71,7 +71,7 @@ class PenaltyTuningResult(Result):
         num_sentences: Number of sentences.
         beam_size: Beam size of the searches.
         tokenize: Tokenizer of BLEU.
-        lowercase: Whether BLEU ignores case.
+        lowercase: Whether to ignore case in BLEU.
         models: Directories of the model or the ensemble.
         source: File of the source lines. None for a text from Python.
         reference: File of the references. None for a text from Python.
