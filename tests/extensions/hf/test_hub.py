@@ -1,6 +1,7 @@
 """Models and checkers by name, from a local stand-in of the Hugging Face Hub, to which they are uploaded."""
 
 import json
+import shutil
 import sys
 import threading
 from collections.abc import Iterator
@@ -51,7 +52,8 @@ def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[pytest.Monk
 def run(tmp_path: Path) -> Path:
     """Return a bounded model with the state, the log and the text of a training."""
     directory = save_model(tmp_path / "run", fertility=2.0)
-    for name in ("training/state.safetensors", "training_pairs.source.gz", "train.txt", ".env"):
+    others = "training/state.safetensors", "training_pairs.source.gz", "train.txt", ".env", "hf_token.json"
+    for name in others:
         (directory / name).parent.mkdir(exist_ok=True)
         (directory / name).write_text("text")
     (directory / "record.jsonl").write_text(json.dumps({"kind": "validation", "best": True, "bleu": 31.25}))
@@ -62,11 +64,10 @@ def test_an_uploaded_model_is_used_by_its_name(hub: Any, run: Path) -> None:
     expected = regard.load(run).translate("a b c").text
     uploaded = CliRunner().invoke(app, ["upload", str(run), "org/first"])
     assert uploaded.exit_code == 0, uploaded.output
-    others = [".env", "record.jsonl", "train.txt", "training", "training_pairs.source.gz"]
+    others = [".env", "hf_token.json", "record.jsonl", "train.txt", "training", "training_pairs.source.gz"]
     assert f"not uploaded, because they are not part of the model: {', '.join(others)}\n" in uploaded.stderr
-    assert Hub.repositories["org/first"]["main"][0].keys() == {path.name for path in run.iterdir()} - {
-        *others
-    }
+    (files,) = Hub.repositories["org/first"]["main"]
+    assert files.keys() == {path.name for path in run.iterdir()} - {*others}
     Path("in.txt").write_text("a b c\n")
     done = CliRunner().invoke(app, ["translate", "org/first", "--input", "in.txt"])
     assert (done.stdout, done.exit_code) == (f"{expected}\n", 0)
@@ -90,8 +91,11 @@ def test_the_card_has_the_data_and_figures_of_the_model_and_stays(hub: Any, run:
 
 
 def test_a_checker_is_used_by_its_name(hub: Any, tmp_path_factory: pytest.TempPathFactory) -> None:
-    directory = phrasebook_model(tmp_path_factory)
-    regard.upload(directory, "org/checker")
+    directory = Path(shutil.copytree(phrasebook_model(tmp_path_factory), "checker"))
+    (directory / "words" / "notes").touch()
+    messages: list[str] = []
+    regard.upload(directory, "org/checker", on_message=messages.append)
+    assert "not uploaded, because they are not part of the model: words/notes" in messages
     pairs = ["ein Hund läuft ."], ["a dog runs in the garden ."]
     result = regard.check(*pairs, checker="org/checker")
     assert result.to_dict() == regard.check(*pairs, checker=directory).to_dict()
@@ -127,9 +131,8 @@ def test_hugging_face_models_are_downloaded_without_pickles_and_code(hub: Any, t
 def test_each_error_is_one_message(hub: Any, run: Path, tmp_path: Path) -> None:
     regard.upload(run, "org/first")
     for name, reason in {"org/none": "model, or you must log in", "org/first@v9": "revision"}.items():
-        with pytest.raises(
-            CheckpointError, match=f"{name}: no such path, and the Hugging Face Hub has no such {reason}"
-        ):
+        message = f"{name}: no such path, and the Hugging Face Hub has no such {reason}"
+        with pytest.raises(CheckpointError, match=message):
             regard.load(name)
     with pytest.raises(UsageError, match="org/first: is public on the Hub already"):
         regard.upload(run, "org/first", private=True)

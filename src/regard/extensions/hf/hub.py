@@ -23,8 +23,9 @@ _PARTS = [
     *("README.md", "LICENSE*", "config.toml", "*.safetensors", "model.safetensors.index.json"),
     *("text.json", "*aligner.json", "*checker.json", "predictor/predictor.json", "phrase/about.json"),
     *("*.vocabulary", "*.words", "*.fertility", "*.bpe", "*.sentencepiece", "*.pretrained", "*.model"),
-    *("*config.json", "*token*.json", "*vocab*.json", "*vocab*.txt", "*.vocab", "merges.txt", "*.spm"),
-    *("chat_template.*", "model.bin", "sealed.json"),  # `model.bin` of CTranslate2 is no pickle
+    *("*config.json", "*tokenizer*.json", "*tokens*.json", "*vocab*.json", "*vocab*.txt", "*.vocab"),
+    *("merges.txt", "*.spm", "chat_template.*", "sealed.json"),
+    "model.bin",  # of CTranslate2, no pickle
 ]
 """Patterns of the files of a model."""
 _NO_PARTS = [".*", "*/.*", "training/*", "run/*", "*checkpoint*", "*optimizer*", "onnx/*", "openvino/*"]
@@ -104,10 +105,10 @@ def upload(
         directory: Model directory, or directory of a checker. If it has no card (`README.md`), one is written
             to it. State of the training, logs and text are not uploaded.
         repository: Name on the Hub, such as `organization/name`. A repository is created if there is none.
-        private: Whether others have no access.
+        private: Whether to hide a new repository from others.
         revision: Branch, which is created if there is none. Default: the main branch.
         languages: Language codes of source and target in a new card. Default: those of the model.
-        dry_run: Whether to write the card and list the files, but to upload nothing.
+        dry_run: Whether to only write the card and list the files, without an upload.
         on_message: Function that is called with the names of the files.
 
     Returns:
@@ -157,7 +158,9 @@ def _list_files(directory: Path) -> tuple[dict[str, int], list[str]]:
     if not any(name.endswith((".safetensors", "model.bin")) for name in files):
         raise UsageError(f"{directory}: has no weights in safetensors, and pickled ones are not uploaded")
     sizes = {name: check_link(directory / name, directory).stat().st_size for name in files}
-    return sizes, sorted({name.partition("/")[0] for name in names if name not in sizes})
+    shared = {name.partition("/")[0] for name in sizes}
+    others = {name: name.partition("/")[0] for name in names if name not in sizes}
+    return sizes, sorted({name if top in shared else top for name, top in others.items()})
 
 
 def _check_card(directory: Path, path: Path, repository: str, languages: Sequence[str], hub: Any) -> bool:
@@ -204,14 +207,10 @@ def _describe_model(directory: Path) -> dict[str, Any]:
     translator = load_translator([directory], "cpu")
     rows = model_card(System("", (str(directory),), translator)).rows()
     best = [entry for entry in read_metrics(directory) if entry.get("best")][-1:]
+    measures = "bleu", "accuracy", "perplexity"
     formats = translator.text.source.text_format, translator.text.target.text_format
     return {
         "properties": {name: value for name, value, _ in rows if name != "location"},
-        "figures": {
-            name: entry[name]
-            for entry in best
-            for name in ("bleu", "accuracy", "perplexity")
-            if name in entry
-        },
+        "figures": {name: entry[name] for entry in best for name in measures if name in entry},
         "languages": [each.language for each in formats if each.language],
     }
