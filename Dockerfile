@@ -4,12 +4,13 @@
 FROM python:3.12-slim
 
 # The PyTorch of the Python Package Index has libraries for GPUs, of several gigabytes; this index has one without them.
+# The packages that PyTorch needs are not there in the versions of constraints.txt; the second command installs them.
 ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
 WORKDIR /source
 COPY pyproject.toml README.md LICENSE constraints.txt ./
 COPY src src
 COPY recipes recipes
-RUN pip install --no-cache-dir -c constraints.txt --index-url "$TORCH_INDEX" torch \
+RUN pip install --no-cache-dir -c constraints.txt --no-deps --index-url "$TORCH_INDEX" torch \
     && pip install --no-cache-dir -c constraints.txt '.[serve]' \
     && useradd --system --no-create-home --uid 10001 regard
 
