@@ -64,8 +64,8 @@ def resolve_directory(path: Path | str) -> Path:
     Raises:
         RegardError: if there is neither such a path nor such a model.
     """
-    download = hook("download")
-    return Path(path) if download is None or os.path.lexists(path) else download(str(path))
+    download = None if os.path.lexists(path) else hook("download")
+    return Path(path) if download is None else download(str(path))
 
 
 def require_hook(name: str, extension: str) -> Any:
