@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 from regard.functional import (
     constrained_softmax,
+    constrained_softmax_scan,
     constrained_sparsemax,
+    constrained_sparsemax_scan,
     entmax,
     entmax15,
     fusedmax,
@@ -28,6 +30,7 @@ FREE = {
     "fusedmax": fusedmax,
 }
 BOUNDED = {"constrained_softmax": constrained_softmax, "constrained_sparsemax": constrained_sparsemax}
+SCANS = {"constrained_softmax": constrained_softmax_scan, "constrained_sparsemax": constrained_sparsemax_scan}
 COMPILED = ["sparsemax", "entmax15", "constrained_softmax", "constrained_sparsemax"]
 Tensor = torch.Tensor
 

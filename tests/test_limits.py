@@ -64,9 +64,7 @@ def test_every_numeric_option_has_an_upper_bound(name):
         ("seed = " + "9" * 5000, "digits"),
         ("seed = 0x" + "f" * 50_000, "digits|greater|valid"),
         ("seed = " + "[" * 3000 + "]" * 3000, "nested too deeply"),
-        ("seed = " + "{a=" * 3000 + "1" + "}" * 3000, "nested too deeply"),
         ("a." * 5000 + "b = 1", "nested|unknown|required"),
-        ("[" + "a." * 3000 + "b]\nc = 1", "nested|unknown|required"),
     ],
 )
 def test_absurd_toml_gives_one_message(tmp_path, text, message):

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from regard.config import from_dict, to_dict
-from regard.data.text import TextProcessor, TextSide
+from regard.data.text import TextProcessor
 from regard.errors import CheckpointError, DataError
 from regard.models import build_model
 from regard.runs.checksums import file_checksums, write_weights
@@ -18,12 +18,10 @@ from regard.runs.fertility_predictor import save_text_processing
 from regard.runs.loading import load_model
 from regard.runs.serialization import read_array, read_tensors, write_array, write_tensors
 from regard.runs.weights import named_weights
-from regard.text.tokenizers.words import WordsConfig, WordsTokenizer
-from regard.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from regard.training.run_config import RunConfig
-from saved_models import small_rnn
+from saved_models import small_rnn, words_side
 
-SIDE = TextSide(WordsTokenizer(WordsConfig()), Vocabulary((*SPECIAL_TOKENS, "a", "b")))
+SIDE = words_side("a b")
 PAIR = {"source": "/etc/passwd", "target": "/etc/passwd"}
 MODELS = {
     "rnn": small_rnn(4),

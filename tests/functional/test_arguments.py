@@ -9,24 +9,11 @@ import pytest
 import torch
 
 import regard.functional as functional
-from problems import BOUNDED, FREE
-from regard.functional import (
-    check_bounds,
-    constrained_softmax,
-    constrained_softmax_scan,
-    constrained_sparsemax,
-    constrained_sparsemax_scan,
-    entmax,
-    entmax15,
-    fusedmax,
-    softmax,
-    sparsemax,
-)
+from problems import BOUNDED, FREE, SCANS
+from regard.functional import check_bounds, entmax, entmax15, fusedmax, softmax, sparsemax
 from regard.kernels.backend import use_backend
 
 PLAIN = [softmax, sparsemax, entmax15, entmax, fusedmax]
-WITH_BOUNDS = [constrained_softmax, constrained_sparsemax]
-SCANS = [constrained_softmax_scan, constrained_sparsemax_scan]
 
 INVALID_CALLS = """
 import torch
@@ -93,7 +80,7 @@ def test_dim_is_positional_as_in_pytorch(function) -> None:
         moved = function(scores.movedim(dim, -1), *others, mask=turned).movedim(-1, dim)
         torch.testing.assert_close(function(scores, *others, dim, mask=mask), moved)
     assert torch.equal(functional.softmax(scores, 1), torch.softmax(scores, 1))
-    for bounded in WITH_BOUNDS:
+    for bounded in BOUNDED.values():
         assert tuple(inspect.signature(bounded).parameters)[:4] == ("scores", "upper", "lower", "dim")
         torch.testing.assert_close(
             bounded(scores, 0.5, 0.1, 1), bounded(scores.movedim(1, -1), 0.5, 0.1).movedim(-1, 1)
@@ -115,7 +102,7 @@ def test_scalar_bound_applies_to_every_position(name, dtype, version) -> None:
             check_bounds(bounds[0], lower)
 
 
-@pytest.mark.parametrize("scan", SCANS)
+@pytest.mark.parametrize("scan", SCANS.values())
 def test_scalar_fertility_applies_to_every_word(scan) -> None:
     scores = torch.randn(2, 4, 5)
     assert torch.equal(scan(scores, 2), scan(scores, torch.full((2, 5), 2.0)))

@@ -7,15 +7,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from problems import BOUNDED, FREE, LARGEST, Problem, assert_distributions, extreme_problems
-from regard.functional import (
-    constrained_softmax_scan,
-    constrained_sparsemax,
-    constrained_sparsemax_scan,
-    entmax,
-    entmax15_loss,
-    sparsemax_loss,
-)
+from problems import BOUNDED, FREE, LARGEST, SCANS, Problem, assert_distributions, extreme_problems
+from regard.functional import constrained_sparsemax, entmax, entmax15_loss, sparsemax_loss
 from regard.kernels.backend import use_backend
 
 NORMALIZERS = {**FREE, **BOUNDED}
@@ -152,7 +145,7 @@ def test_first_position_to_leave_its_bound_is_found_next_to_huge_scores(name, ve
 
 
 @versions
-@pytest.mark.parametrize("scan", [constrained_softmax_scan, constrained_sparsemax_scan])
+@pytest.mark.parametrize("scan", SCANS.values())
 @given(data=st.data())
 @settings(max_examples=30)
 def test_scans_of_finite_scores_give_distributions_and_finite_gradients(scan, version, data) -> None:

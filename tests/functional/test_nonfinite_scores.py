@@ -15,15 +15,8 @@ import pytest
 import torch
 from torch.func import grad, vmap
 
-from problems import BOUNDED, FREE
-from regard.functional import (
-    constrained_softmax_scan,
-    constrained_sparsemax_scan,
-    entmax,
-    entmax15_loss,
-    entmax_loss,
-    sparsemax_loss,
-)
+from problems import BOUNDED, FREE, SCANS
+from regard.functional import entmax, entmax15_loss, entmax_loss, sparsemax_loss
 from regard.kernels.backend import use_backend
 
 Tensor = torch.Tensor
@@ -117,7 +110,6 @@ def test_vmap_and_per_row_gradients_obey_the_laws(name) -> None:
     assert_equal(vmap(grad(objective))(ROWS, MASK), gradients)
 
 
-SCANS = {"softmax": constrained_softmax_scan, "sparsemax": constrained_sparsemax_scan}
 FERTILITY = torch.tensor([0.7, 1.0, INF, 0.9, INF])
 
 

@@ -6,14 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.autograd import gradcheck, gradgradcheck
 
-from problems import BOUNDED
+from problems import BOUNDED, SCANS
 from regard.errors import InfeasibleBoundsError
-from regard.functional import constrained_softmax_scan, constrained_sparsemax_scan
+from regard.functional import constrained_softmax_scan
 from regard.functional.scans import add_exhaustion, remaining_bound
 from regard.kernels.backend import use_backend
 
 DOUBLE = torch.float64
-SCANS = {"constrained_softmax": constrained_softmax_scan, "constrained_sparsemax": constrained_sparsemax_scan}
 every = pytest.mark.parametrize("name", SCANS)
 versions = pytest.mark.parametrize("version", ["auto", "reference"])
 

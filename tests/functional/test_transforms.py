@@ -8,11 +8,9 @@ import pytest
 import torch
 from torch.func import grad, jacrev, vmap
 
-from problems import BOUNDED, FREE
-from regard.functional import constrained_softmax_scan, constrained_sparsemax_scan
+from problems import BOUNDED, FREE, SCANS
 
 NORMALIZERS = {**FREE, **BOUNDED}
-SCANS = {"softmax": constrained_softmax_scan, "sparsemax": constrained_sparsemax_scan}
 DOUBLE = torch.float64
 
 

@@ -10,31 +10,22 @@ from torch import nn
 from regard.attention.soft import SoftAttentionConfig
 from regard.config import from_dict, to_dict
 from regard.data.batch import PaddedSequences, collate
-from regard.data.text import TextProcessor, TextSide
+from regard.data.text import TextProcessor
 from regard.generation.config import GenerationConfig
 from regard.generation.forced import force_decode
 from regard.models import TranslationModel, build_model
 from regard.models.rnn.config import RnnConfig
 from regard.models.rnn.model import RnnModel
 from regard.models.transformer.model import TransformerConfig
-from regard.text.tokenizers.subwords import BytePairConfig, BytePairTokenizer
-from regard.text.tokenizers.words import WordsConfig, WordsTokenizer
-from regard.text.vocabulary import EOS, SINK, SPECIAL_TOKENS, UNK, Vocabulary
+from regard.text.vocabulary import EOS, SINK, UNK
+from saved_models import SOURCE, TARGET, subword_side, words_side
 from toys import TwoContexts
 
 VOCAB_SIZE = 12
 
 
-def words(text: str) -> TextSide:
-    """Return a language whose vocabulary has these words."""
-    return TextSide(WordsTokenizer(WordsConfig()), Vocabulary((*SPECIAL_TOKENS, *text.split())))
-
-
-BPE = TextSide(
-    BytePairTokenizer(BytePairConfig(tokenized=True)),
-    Vocabulary((*SPECIAL_TOKENS, "a@@", "b@@", "c@@", "a", "b", "c")),
-)
-TEXT = TextProcessor(words("a b c d e f g"), words("A B C D E F G"))
+BPE = subword_side("a@@ b@@ c@@ a b c")
+TEXT = TextProcessor(words_side(SOURCE), words_side(TARGET))
 
 
 def config(**options) -> GenerationConfig:

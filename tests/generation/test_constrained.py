@@ -7,7 +7,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from generation.conftest import BPE, TEXT, VOCAB_SIZE, config, score_all_translations, token_lists, words
+from generation.conftest import BPE, TEXT, VOCAB_SIZE, config, score_all_translations, token_lists
 from regard.data.text import TextProcessor, TextSide
 from regard.errors import DataError
 from regard.generation.beam import beam_search
@@ -17,6 +17,7 @@ from regard.generation.lines import enumerate_lines
 from regard.generation.neural_translator import NeuralTranslator
 from regard.text.tokenizers.words import SPACE_MARK, CharactersConfig, CharactersTokenizer
 from regard.text.vocabulary import EOS, SPECIAL_TOKENS, UNK, Vocabulary
+from saved_models import words_side
 
 
 def whole_words(vocab_size: int = VOCAB_SIZE) -> WordBoundaries:
@@ -199,7 +200,7 @@ def test_incremental_progress_agrees_with_whole_translations(tokens, terms, side
 
 
 @pytest.mark.parametrize(
-    "make", [characters, lambda: BPE, lambda: words("a b c ab cab")], ids=["characters", "bpe", "words"]
+    "make", [characters, lambda: BPE, lambda: words_side("a b c ab cab")], ids=["characters", "bpe", "words"]
 )
 @pytest.mark.parametrize("beam", [1, 4])
 def test_translations_contain_terms_as_words_with_every_tokenizer(build, make, beam, caplog):

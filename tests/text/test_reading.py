@@ -6,7 +6,7 @@ import tracemalloc
 
 import pytest
 
-from regard.data.text import TextProcessor, TextSide
+from regard.data.text import TextProcessor
 from regard.errors import DataError
 from regard.text.reading import (
     InvalidJsonError,
@@ -17,14 +17,13 @@ from regard.text.reading import (
     read_bytes,
     verify_checksums,
 )
-from regard.text.tokenizers.words import WordsConfig, WordsTokenizer
-from regard.text.vocabulary import SPECIAL_TOKENS, Vocabulary
+from saved_models import words_side
 
 
 @pytest.fixture
 def text(tmp_path):
     """Return the directory of a word-level text pair, with a secret file in its parent directory."""
-    side = TextSide(WordsTokenizer(WordsConfig()), Vocabulary((*SPECIAL_TOKENS, "a", "b")))
+    side = words_side("a b")
     directory = tmp_path / "model"
     directory.mkdir()
     TextProcessor(side, side).save(directory)
