@@ -77,7 +77,7 @@ def test_file_with_overrides_is_trained_in_its_own_directory(tmp_path: Path, mon
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({"config": {**RUN, "modle": {}}}, ConfigError, "the nearest known key is 'model'"),
+        ({"config": {**RUN, "modle": {}}}, ConfigError, "modle"),
         ({"output_dir": None}, UsageError, "needs a model directory"),
         ({"overrides": ["seed=2"]}, UsageError, "only for a TOML file"),
         ({"config": "run.toml", "pairs": {}}, UsageError, "a TOML file names its own texts"),

@@ -6,15 +6,10 @@ import pytest
 import torch
 from torch import nn
 
-from regard.attention.hard import HardAttentionConfig
-from regard.attention.soft import SoftAttentionConfig
+from regard.config import from_dict
 from regard.errors import CheckpointError
 from regard.models import build_model
-from regard.models.transformer.model import (
-    TransformerConfig,
-    TransformerDecoderConfig,
-    TransformerEncoderConfig,
-)
+from regard.models.transformer.model import TransformerConfig
 from regard.runs.serialization import write_tensors
 from regard.runs.weights import (
     average_weights,
@@ -71,17 +66,14 @@ def test_nonfinite_weights_are_neither_loaded_nor_averaged(tmp_path: Path, value
         average_weights([tmp_path / "good", tmp_path / "bad"])
 
 
-def _transformer(attention) -> nn.Module:
-    sides = {
-        "encoder": TransformerEncoderConfig(num_layers=1),
-        "decoder": TransformerDecoderConfig(num_layers=2),
-    }
-    config = TransformerConfig(d_model=8, num_heads=2, attention=attention, **sides)
-    return build_model(config, 9, 9)
+def _transformer(attention: str) -> nn.Module:
+    sides = {"encoder": {"num_layers": 1}, "decoder": {"num_layers": 2}}
+    settings = {"d_model": 8, "num_heads": 2, "attention": {"kind": attention}, **sides}
+    return build_model(from_dict(TransformerConfig, settings), 9, 9)
 
 
 def test_initial_model_may_differ_only_in_its_attention() -> None:
-    soft, hard = _transformer(SoftAttentionConfig()), _transformer(HardAttentionConfig())
+    soft, hard = _transformer("soft"), _transformer("hard")
     own = {name: tensor.clone() for name, tensor in named_weights(hard).items()}
     weights = named_weights(soft)
     new = init_from(hard, weights, "soft")
