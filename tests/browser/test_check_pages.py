@@ -60,10 +60,8 @@ def test_page_of_a_check_has_marked_findings_and_the_highest_risk_first(page, ch
 
 def test_segments_are_filtered_by_type_severity_and_words(page, checked):
     page.goto(checked)
-    for control, value, shown in (
-        ("kinds", "omission", ["s4"]),
-        ("severities", "critical", ["s1", "s2", "s3"]),
-    ):
+    cases = ("kinds", "omission", ["s4"]), ("severities", "critical", ["s1", "s2", "s3"])
+    for control, value, shown in cases:
         page.locator(f"#{control} [value={value}]").uncheck()
         assert lines(page) == shown
         page.locator("#clear").click()

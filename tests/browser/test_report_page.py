@@ -26,12 +26,10 @@ def address(tmp_path_factory) -> str:
 
 
 def cell(place: Locator, row: int, column: int) -> Locator:
-    """Return a cell of the map in a part of the page."""
     return place.locator(f"rect[data-row='{row}'][data-column='{column}']")
 
 
 def open_line(page: Page, address: str, line: int) -> Page:
-    """Open the page at a sentence."""
     page.goto(f"{address}#s{line}")
     expect(page.locator(f"#s{line} .detail")).to_be_visible()
     return page
@@ -125,8 +123,8 @@ def test_systems_with_and_without_sink_are_subtracted(page, tmp_path):
     found = cells.evaluate_all("all => all.map((one) => Number(one.dataset.weight))")
     # Equals the difference in Python, up to the 8 bits per weight that the page stores.
     words = tuple(PAIRS[0][0].split()), tuple(PAIRS[0][1].split())
-    drawn = [one.sentences[0].own_map for one in systems]
-    maps = [AttentionMap(*words, stored_weights(own.weights)) for own in drawn if own]
+    own_maps = [one.sentences[0].own_map for one in systems]
+    maps = [AttentionMap(*words, stored_weights(own.weights)) for own in own_maps if own]
     np.testing.assert_allclose(found, map_difference(*maps).weights.ravel(), atol=1e-6)
 
 

@@ -47,7 +47,6 @@ def lightness(color: str) -> int:
 
 
 def save(page: Page, button: str, path: Path) -> Path:
-    """Click a download button, and return the path of the file."""
     with page.expect_download() as waiting:
         page.locator(button).first.click()
     waiting.value.save_as(path)
@@ -122,6 +121,10 @@ def test_tables_are_downloaded_as_csv(page, compared, tmp_path):
             table = map(json.loads, file) if kind == "JSONL" else csv.DictReader(file, dialect="excel-tab")
             rows = [(int(row["line"]), int(row["reviewed"]), row["source"]) for row in table]
         assert rows == [(5, 1, PAIRS[4][0])] * 2
+    # A damaged value in the storage is ignored.
+    page.evaluate("() => Object.keys(localStorage).forEach((key) => localStorage.setItem(key, '{'))")
+    page.reload()
+    page.locator("#more summary").click()
     # Spreadsheets do not evaluate a name as a formula.
     page.evaluate("() => { reportData.data.systems[1].name = '=1'; }")
     path = save(page, "#downloads button >> text=Scores", tmp_path / "scores.csv")

@@ -50,7 +50,9 @@ const regardShared = (() => {
    */
   function ticks(kind, content, initial = []) {
     const memory = `regard-${kind} ${digest(JSON.stringify(content))}`;
-    const changes = new Map(JSON.parse(recall(memory) || "[]")), ticked = new Set(initial);
+    const ticked = new Set(initial);
+    let changes = new Map();
+    try { changes = new Map(JSON.parse(recall(memory) || "[]")); } catch { /* a damaged value is ignored */ }
     const put = (isTicked, entry) => ticked[isTicked ? "add" : "delete"](entry);
     changes.forEach(put);
     const tick = (entries, isTicked) => {
