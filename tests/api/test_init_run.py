@@ -167,9 +167,14 @@ def test_bad_text_is_one_message_and_writes_nothing(tmp_path: Path, source, targ
     assert sorted(tmp_path.iterdir()) == before
 
 
-def test_outputs_do_not_replace_the_inputs(tmp_path: Path) -> None:
-    output, text = tmp_path / "run.toml", tmp_path / "run-text"
-    regard.init_run(*write(tmp_path), output)
+def test_outputs_do_not_replace_other_files(tmp_path: Path) -> None:
+    files, output, text = write(tmp_path), tmp_path / "run.toml", tmp_path / "run-text"
+    output.write_text("mine")
+    with pytest.raises(UsageError, match="the file exists"):
+        regard.init_run(*files, output)
+    assert output.read_text() == "mine" and not text.exists()
+    output.unlink()
+    regard.init_run(*files, output)
     with pytest.raises(UsageError, match="would overwrite the input"):
         regard.init_run(text / "train.de", text / "train.en", output)
 

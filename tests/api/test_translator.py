@@ -213,6 +213,10 @@ def test_transformer_returns_all_attention_on_request(transformer):
     assert whole.text == plain.text and plain.encoder_attention == plain.decoder_attention == ()
     assert [layer.shape for layer in whole.encoder_attention] == [(2, 4, 4)] * 2
     assert [layer.shape for layer in whole.decoder_attention] == [(2, steps, steps)] * 3
+    for layer in (*whole.encoder_attention, *whole.decoder_attention):
+        np.testing.assert_allclose(layer.sum(axis=-1), 1, atol=1e-5)
+    # Decoder self-attention is causal.
+    assert not np.triu(whole.decoder_attention[0][0], 1).any()
     for of in ("source", "encoder", "decoder"):
         assert ET.fromstring(whole.plot(kind=of, layer=0, head="all").svg).get("role") == "img"
     with pytest.raises(UsageError, match="output_attentions='all'"):

@@ -152,6 +152,8 @@ def test_an_option_of_a_type_that_no_toml_value_has_is_an_error(hint) -> None:
 
 def test_default_kind_may_be_omitted(tmp_path) -> None:
     assert read_config(Garden, write(tmp_path, ""), ["tree.height=5"]).tree == Oak(height=5.0)
+    with pytest.raises(ConfigError, match=r"unknown key 'tree\.bark'"):
+        read_config(Garden, tmp_path / "garden.toml", ["tree.bark=smooth"])
 
 
 def test_changed_kind_with_options_of_another_is_one_message(tmp_path) -> None:

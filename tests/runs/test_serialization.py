@@ -64,6 +64,11 @@ def test_truncated_files_are_detected(length: int, content: bytes, tmp_path: Pat
         read_tensors(path)
 
 
+def test_missing_files_are_reported(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match=r"gone\.safetensors: no such file"):
+        read_tensors(tmp_path / "gone.safetensors")
+
+
 def test_full_disk_keeps_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "x.safetensors"
     write_tensors(path, TENSORS, {"step": 1})

@@ -66,6 +66,11 @@ def test_nonfinite_weights_are_neither_loaded_nor_averaged(tmp_path: Path, value
         average_weights([tmp_path / "good", tmp_path / "bad"])
 
 
+def test_missing_models_are_reported(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="nowhere: no such model directory"):
+        load_weights(tmp_path / "nowhere")
+
+
 def _transformer(attention: str) -> nn.Module:
     sides = {"encoder": {"num_layers": 1}, "decoder": {"num_layers": 2}}
     settings = {"d_model": 8, "num_heads": 2, "attention": {"kind": attention}, **sides}

@@ -7,6 +7,7 @@ import pytest
 from regard.config import from_dict
 from regard.data.config import DataConfig
 from regard.data.dataset import prepare_data
+from regard.errors import ConfigError
 from regard.training.fertility import add_fertilities
 
 PAIRS = {
@@ -37,3 +38,8 @@ def test_chosen_aligner_counts_the_links(aligner: str, tmp_path: Path) -> None:
     table = fertilities(tmp_path, aligner)
     assert table["a"] == 2 and table["b"] == 1
     assert len(list((tmp_path / "prepared").glob(f"{aligner}-*.train.fertilities"))) == 1
+
+
+def test_unknown_aligner_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="aligner"):
+        fertilities(tmp_path, "giza")
