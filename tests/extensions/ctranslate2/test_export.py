@@ -4,6 +4,7 @@ import dataclasses
 import importlib.util
 import random
 import shutil
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,21 +13,15 @@ import pytest
 import torch
 from command_runs import run, translate
 
-from regard.config import dump_toml, from_dict, to_dict
 from regard.data.batch import collate
-from regard.data.text import TextProcessor, TextSide
 from regard.errors import CheckpointError, ConfigError, UsageError
 from regard.generation.lines import enumerate_lines
 from regard.generation.neural_translator import NeuralTranslator
 from regard.generation.translation import Translation
-from regard.models import build_model
-from regard.runs.checksums import write_weights
-from regard.runs.description import CONFIG_FILE, END_MARKER
 from regard.runs.loading import load_model
-from regard.runs.weights import MODEL_FILE, named_weights
-from regard.text.tokenizers.words import WordsConfig, WordsTokenizer
-from regard.text.vocabulary import BOS, EOS, PAD, SINK, SPECIAL_TOKENS, Vocabulary
-from regard.training.run_config import RunConfig
+from regard.runs.weights import MODEL_FILE
+from regard.text.vocabulary import BOS, EOS, PAD, SINK
+from saved_models import save_model, words_side
 
 if importlib.util.find_spec("ctranslate2") is None:
     pytest.skip("needs ctranslate2", allow_module_level=True)
@@ -35,18 +30,9 @@ from regard.extensions.ctranslate2.export import export_ctranslate2
 from regard.extensions.ctranslate2.translator import ExportedTranslator
 
 WORDS = 12
-TEXT = TextProcessor(
-    # A word of the text may be spelled like a special token.
-    *(
-        TextSide(
-            WordsTokenizer(WordsConfig()),
-            Vocabulary((*SPECIAL_TOKENS, "<s>", *(f"{c}{i}" for i in range(WORDS)))),
-        )
-        for c in "st"
-    )
-)
-ONE_TEXT = TextProcessor(TEXT.target, TEXT.target)
-SIZE = len(TEXT.target.vocabulary)
+# A word of the text may be spelled like a special token.
+SOURCE, TARGET = (words_side(" ".join(["<s>", *(f"{c}{i}" for i in range(WORDS))])) for c in "st")
+SIZE = len(TARGET.vocabulary)
 MODELS: dict[str, dict[str, Any]] = {
     "post-norm": {},
     "pre-norm": {"norm_position": "pre"},
@@ -56,38 +42,27 @@ MODELS: dict[str, dict[str, Any]] = {
 SEARCH = {"beam_size": 1, "max_length_ratio": 1.0, "max_length_offset": 2}
 
 
-def run_config(**model: Any) -> RunConfig:
+def save(directory: Path, initialize: Callable[[torch.nn.Module], None], **model: Any) -> Path:
+    """Save a small Transformer, or a model of another kind."""
     settings: dict[str, Any] = {"feed_forward": {"ffn_size": 24}, "encoder": {"num_layers": 1}}
     settings |= {"kind": "transformer", "d_model": 16, "num_heads": 2, "decoder": {"num_layers": 2}}
     settings = {} if "kind" in model else {**settings, "dropout": 0.0}
-    pair = {"source": "s", "target": "t"}
-    data = {"train": [pair], "valid": pair}
-    return from_dict(RunConfig, {"data": data, "model": {**settings, **model}, "generation": SEARCH})
+    sides = {"source": TARGET if model.get("tie_embeddings") == "all" else SOURCE, "target": TARGET}
+    model = {**settings, **model}
+    return save_model(directory, model=model, **sides, generation=SEARCH, initialize=initialize)
 
 
-def write(directory: Path, config: RunConfig, model: torch.nn.Module) -> Path:
-    """Write the directory of a model as training does, and return it."""
-    directory.mkdir()
-    (ONE_TEXT if getattr(config.model, "tie_embeddings", None) == "all" else TEXT).save(directory)
-    write_weights(directory, to_dict(config), named_weights(model), {})
-    (directory / CONFIG_FILE).write_text(dump_toml(config) + END_MARKER, encoding="utf-8")
-    return directory
-
-
-def save(directory: Path, config: RunConfig, steps: int = 60) -> Path:
-    """Train a model to sort the words, write its directory, and return it."""
-    torch.manual_seed(0)
+def train(model: torch.nn.Module) -> None:
+    """Train a model to sort words."""
     rng = random.Random(1)
-    model = build_model(config.model, SIZE, SIZE)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
-    for _ in range(steps):
+    for _ in range(60):
         rows = [[rng.randrange(5, SIZE) for _ in range(rng.randint(1, 8))] for _ in range(16)]
         batch = collate(rows, [[*sorted(row), EOS] for row in rows], list(range(16)))
         optimizer.zero_grad()
         outcome = model(batch, output_attentions="nothing")
         (-outcome.log_likelihood.sum() / outcome.mask.sum()).backward()
         optimizer.step()
-    return write(directory, config, model)
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +73,7 @@ def directories(tmp_path_factory: pytest.TempPathFactory):
     @cache
     def made(name: str) -> tuple[Path, Path]:
         number = list(MODELS).index(name)
-        directory = save(root / f"model-{number}", run_config(**MODELS[name]))
+        directory = save(root / f"model-{number}", train, **MODELS[name])
         export_ctranslate2(directory, root / f"export-{number}")
         return directory, root / f"export-{number}"
 
@@ -176,7 +151,8 @@ def test_special_tokens_are_never_generated(directories, tmp_path, name) -> None
     loaded = load_model(directories(name)[0], "cpu")
     with torch.no_grad():
         loaded.model.output_bias[[PAD, BOS, SINK]] += 6.0
-    directory = write(tmp_path / "model", loaded.config, loaded.model)
+    state = loaded.model.state_dict()
+    directory = save(tmp_path / "model", lambda model: model.load_state_dict(state), **MODELS[name])
     export_ctranslate2(directory, tmp_path / "export")
     ours, theirs = translate_with_both((directory, tmp_path / "export"))
     assert_equal_results(ours, theirs)
@@ -263,7 +239,7 @@ def test_quantized_models_are_smaller_and_agree_mostly(directories, tmp_path, qu
     ],
 )
 def test_option_unsupported_by_ctranslate2_is_rejected_by_name(tmp_path, model, named) -> None:
-    directory = save(tmp_path / "model", run_config(**model), steps=0)
+    directory = save(tmp_path / "model", lambda network: None, **model)
     with pytest.raises(ConfigError, match=named):
         export_ctranslate2(directory, tmp_path / "export")
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
