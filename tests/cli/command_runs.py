@@ -1,5 +1,6 @@
 """The text of the tests of commands, and functions that run a command."""
 
+import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,20 @@ def translate(*arguments, input: str | bytes = "".join(f"{line}\n" for line in L
     result = run("translate", *arguments, input=input)
     assert result.exit_code == 0, result.output
     return result.stdout.splitlines()
+
+
+def analyze(name: str, models: Iterable[Path], files: Path, *arguments):
+    """Run an analysis of models on the text of a directory."""
+    options = ("--source", files / "in.txt", "--reference", files / "ref.txt", "--num-threads", 1)
+    result = run("analyze", name, *models, *options, *arguments)
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def analysis_data(name: str, models: Iterable[Path], files: Path, *arguments) -> dict[str, Any]:
+    """Run an analysis and return the JSON that it writes."""
+    analyze(name, models, files, "--json", files / "figures.json", *arguments)
+    return json.loads((files / "figures.json").read_text(encoding="utf-8"))
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> Path:

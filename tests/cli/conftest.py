@@ -3,8 +3,7 @@
 import pytest
 from command_runs import GOLD, REFERENCE, SOURCE, write_lines
 
-from regard.alignment import Corpus, TrainingSetup, train_both
-from regard.alignment.ibm import IBM1Config
+from regard.api.alignment import Aligner
 from saved_models import save_model
 
 
@@ -18,11 +17,17 @@ def models(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def model(models):
+    """Return the model without fertilities."""
+    return models[0]
+
+
+@pytest.fixture(scope="session")
 def aligner(tmp_path_factory):
     """Return an aligner that links each word to its uppercase form."""
-    pairs = [(line.split(), line.upper().split()) for line in SOURCE if line] * 3
     directory = tmp_path_factory.mktemp("aligner") / "kept"
-    train_both(Corpus.from_tokens(pairs), IBM1Config(), TrainingSetup(num_threads=1)).save(directory)
+    sources = [line for line in SOURCE if line] * 3
+    Aligner.train(sources, [line.upper() for line in sources], "ibm1", num_threads=1).save(directory)
     return directory
 
 

@@ -15,7 +15,6 @@ from regard.training.run_config import RunConfig
 
 STEMS = ["Bad", "Dach", "Fach", "Rad", "Amt", "Gut", "Kind", "Lied"]
 
-
 run = partial(invoke, "actions")
 
 

@@ -2,9 +2,10 @@
 
 import json
 import xml.etree.ElementTree as ET
+from functools import partial
 
 import pytest
-from command_runs import SOURCE, run
+from command_runs import SOURCE, analysis_data, analyze, run
 
 from regard.errors import DataError, UsageError
 from saved_models import save_model, subword_side
@@ -26,16 +27,7 @@ def subword_model(directory):
     return save_model(directory, source=subword_side("a@@ b c d@@ e f g"))
 
 
-def run_analysis(models, files, *arguments):
-    options = ("--source", files / "in.txt", "--reference", files / "ref.txt", "--num-threads", 1)
-    result = run("analyze", "attention", *models, *options, *arguments)
-    assert result.exit_code == 0, result.output
-    return result
-
-
-def figures(models, files, *arguments):
-    run_analysis(models, files, "--json", files / "figures.json", *arguments)
-    return json.loads((files / "figures.json").read_text(encoding="utf-8"))
+run_analysis, figures = (partial(function, "attention") for function in (analyze, analysis_data))
 
 
 def test_empty_text_has_no_perplexity(models, files):

@@ -2,43 +2,27 @@
 
 import json
 import re
+from functools import partial
 
 import pytest
-from command_runs import REFERENCE, SOURCE, run, write_lines
+from command_runs import REFERENCE, SOURCE, analysis_data, analyze, run, write_lines
 
-from regard.alignment import Corpus, TrainingSetup, train_both
-from regard.alignment.ibm import IBM1Config
+from regard.api.alignment import Aligner
 from regard.cli.output import Output
 from regard.errors import DataError
 from saved_models import save_model, subword_side
 
 FERTILITY = 0.75
 
-
-@pytest.fixture
-def files(tmp_path):
-    return write_lines(tmp_path / "in.txt", SOURCE), write_lines(tmp_path / "ref.txt", REFERENCE)
-
-
-def run_analysis(model, files, *arguments):
-    options = ("--source", files[0], "--reference", files[1], "--num-threads", 1)
-    result = run("analyze", "errors", *(model if isinstance(model, list) else [model]), *options, *arguments)
-    assert result.exit_code == 0, result.output
-    return result
-
-
-def figures(model, files, tmp_path, *arguments):
-    path = tmp_path / "figures.json"
-    run_analysis(model, files, "--json", path, *arguments)
-    return json.loads(path.read_text(encoding="utf-8"))
+run_analysis, figures = (partial(function, "errors") for function in (analyze, analysis_data))
 
 
 @pytest.mark.parametrize("which", [0, 1])
 def test_output_agrees_with_translate_align_and_evaluate(models, aligner, files, tmp_path, which):
-    found = figures(models[which], files, tmp_path, "--aligner", aligner, "--beam-size", 2, "--batch-size", 2)
+    found = figures([models[which]], files, "--aligner", aligner, "--beam-size", 2, "--batch-size", 2)
     out, weights = tmp_path / "out.txt", tmp_path / "weights.jsonl"
     options = ("--output", out, "--attention-output", weights, "--beam-size", 2)
-    run("translate", models[which], "--input", files[0], *options)
+    run("translate", models[which], "--input", files / "in.txt", *options)
     by_line = sorted(found["sentences"], key=lambda sentence: sentence["line"])
     assert [" ".join(sentence["source"]) for sentence in by_line] == SOURCE
     assert [" ".join(sentence["output"]) for sentence in by_line] == out.read_text().splitlines()
@@ -71,14 +55,14 @@ def test_output_agrees_with_translate_align_and_evaluate(models, aligner, files,
     assert (found["rep"], found["drop"]) == pytest.approx(tuple(expected))
 
 
-def test_worst_sentences_are_listed_first_up_to_the_number(models, aligner, files, tmp_path):
-    found = figures(models[0], files, tmp_path, "--aligner", aligner)
+def test_worst_sentences_are_listed_first_up_to_the_number(models, aligner, files):
+    found = figures([models[0]], files, "--aligner", aligner)
     order = [(-sentence["num_errors"], sentence["line"]) for sentence in found["sentences"]]
     assert order == sorted(order) and order[0][0] < order[-1][0]
     for sentence in found["sentences"]:
         assert sentence["num_errors"] == sentence["repetition_score"] + len(sentence["dropped"])
     for number, count in ((2, 2), (0, len(SOURCE)), (50, len(SOURCE))):
-        text = run_analysis(models[0], files, "--aligner", aligner, "--num-sentences", number).stdout
+        text = run_analysis([models[0]], files, "--aligner", aligner, "--num-sentences", number).stdout
         headings = [line for line in text.splitlines() if line.startswith("line ")]
         lines = [sentence["line"] for sentence in found["sentences"][:count]]
         assert [int(head.split()[1].rstrip(":")) for head in headings] == lines
@@ -88,9 +72,9 @@ def test_worst_sentences_are_listed_first_up_to_the_number(models, aligner, file
 
 def test_files_get_the_piped_output_without_colors(models, aligner, files, tmp_path):
     out = tmp_path / "out.txt"
-    assert run_analysis(models[1], files, "--aligner", aligner, "-o", out).stdout == ""
+    assert run_analysis([models[1]], files, "--aligner", aligner, "-o", out).stdout == ""
     text = out.read_text(encoding="utf-8")
-    assert text == run_analysis(models[1], files, "--aligner", aligner).stdout
+    assert text == run_analysis([models[1]], files, "--aligner", aligner).stdout
     assert "\x1b" not in text and f"/{FERTILITY}" in text and "<sink>" in text
 
 
@@ -98,19 +82,18 @@ def test_terminal_output_has_colors_and_wraps(models, aligner, files, monkeypatc
     monkeypatch.setattr(Output, "is_terminal", True)
     for name, value in (("FORCE_COLOR", "1"), ("TERM", "xterm"), ("COLUMNS", "40")):
         monkeypatch.setenv(name, value)
-    text = run_analysis(models[1], files, "--aligner", aligner).stdout
+    text = run_analysis([models[1]], files, "--aligner", aligner).stdout
     assert re.search(r"\x1b\[(\d;)?3\dm", text) and f"/{FERTILITY}" in text
     lines = re.sub(r"\x1b\[[0-9;]*m", "", text).splitlines()
     assert max(map(len, lines)) <= 40
     assert "REP " in lines[-2] + lines[-1]
 
 
-def test_missing_aligner_is_reported_and_drop_is_omitted(models, files, tmp_path):
-    path = tmp_path / "figures.json"
-    result = run_analysis(models[0], files, "--json", path)
+def test_missing_aligner_is_reported_and_drop_is_omitted(models, files):
+    result = run_analysis([models[0]], files, "--json", files / "figures.json")
     assert len(result.stderr.splitlines()) == 1 and "--aligner" in result.stderr
     assert "REP" in result.stdout and "DROP" not in result.stdout
-    found = json.loads(path.read_text())
+    found = json.loads((files / "figures.json").read_text())
     assert found["drop"] is None
     assert all(s["dropped"] is None and s["num_errors"] == s["repetition_score"] for s in found["sentences"])
 
@@ -119,8 +102,8 @@ def test_subword_tokens_are_joined_into_words(tmp_path, files):
     # The vocabulary keeps its size. Without merges, every character is a subword token.
     side = subword_side("a@@ b@@ c d@@ e f g")
     model = save_model(tmp_path / "subwords", fertility=FERTILITY, source=side)
-    files[0].write_text("abc de\n" * len(SOURCE))
-    found = figures(model, files, tmp_path)["sentences"][0]
+    (files / "in.txt").write_text("abc de\n" * len(SOURCE))
+    found = figures([model], files)["sentences"][0]
     assert found["source"] == ["abc", "de"]
     assert found["fertility"] == pytest.approx([3 * FERTILITY, 2 * FERTILITY])
     assert sum(found["attention"]) + found["sink"] == pytest.approx(len(found["output"]), abs=1e-4)
@@ -128,24 +111,21 @@ def test_subword_tokens_are_joined_into_words(tmp_path, files):
 
 def test_models_without_attention_have_no_attention_output(files, tmp_path):
     directory = save_model(tmp_path / "none", attention={"kind": "none"})
-    assert all(sentence["attention"] is None for sentence in figures(directory, files, tmp_path)["sentences"])
+    assert all(sentence["attention"] is None for sentence in figures([directory], files)["sentences"])
 
 
-def test_overlong_lines_are_skipped(models, files, tmp_path):
-    files[0].write_text("a " * 2000 + "\n" + "a\n" * 5)
-    found = figures(models[0], files, tmp_path)
+def test_overlong_lines_are_skipped(models, files):
+    (files / "in.txt").write_text("a " * 2000 + "\n" + "a\n" * 5)
+    found = figures([models[0]], files)
     assert found["num_lines"] == 6 and sorted(s["line"] for s in found["sentences"]) == [2, 3, 4, 5, 6]
-    files[0].write_text(("a " * 2000 + "\n") * 6)
+    (files / "in.txt").write_text(("a " * 2000 + "\n") * 6)
     with pytest.raises(DataError, match="too long"):
-        run_analysis(models[0], files)
+        run_analysis([models[0]], files)
 
 
 def test_aligner_with_unknown_vocabulary_is_reported(models, files, tmp_path):
-    pairs = [(["x", "y"], ["X", "Y"])] * 3
-    train_both(Corpus.from_tokens(pairs), IBM1Config(), TrainingSetup(num_threads=1)).save(
-        tmp_path / "strange"
-    )
-    warnings = run_analysis(models[0], files, "--aligner", tmp_path / "strange").stderr.splitlines()
+    Aligner.train(["x y"] * 3, ["X Y"] * 3, "ibm1", num_threads=1).save(tmp_path / "strange")
+    warnings = run_analysis([models[0]], files, "--aligner", tmp_path / "strange").stderr.splitlines()
     assert len(warnings) == 1 and "100% of the words are not in the vocabulary" in warnings[0]
 
 
@@ -157,9 +137,9 @@ def test_aligner_with_unknown_vocabulary_is_reported(models, files, tmp_path):
     ],
 )
 def test_mismatched_text_is_reported(models, files, tmp_path, source, reference, message):
-    files[0].write_text(source)
-    files[1].write_text(reference)
+    (files / "in.txt").write_text(source)
+    (files / "ref.txt").write_text(reference)
     before = sorted(tmp_path.iterdir())
     with pytest.raises(DataError, match=message):
-        run_analysis(models[0], files, "-o", tmp_path / "out", "--json", tmp_path / "json")
+        run_analysis([models[0]], files, "-o", tmp_path / "out", "--json", tmp_path / "json")
     assert sorted(tmp_path.iterdir()) == before

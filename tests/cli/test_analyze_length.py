@@ -2,9 +2,10 @@
 
 import json
 import xml.etree.ElementTree as ET
+from functools import partial
 
 import pytest
-from command_runs import REFERENCE, SOURCE, run, write_lines
+from command_runs import REFERENCE, SOURCE, analysis_data, analyze, run, write_lines
 from test_analyze_attention import subword_model
 
 from regard.errors import DataError
@@ -21,16 +22,7 @@ def models(tmp_path_factory):
     return [save_model(directory / "soft"), save_model(directory / "hard", seed=1)]
 
 
-def run_analysis(systems, files, *arguments):
-    options = ("--source", files / "in.txt", "--reference", files / "ref.txt", "--num-threads", 1)
-    result = run("analyze", "length", *systems, *options, *arguments)
-    assert result.exit_code == 0, result.output
-    return result
-
-
-def figures(systems, files, *arguments):
-    run_analysis(systems, files, "--json", files / "figures.json", *arguments)
-    return json.loads((files / "figures.json").read_text(encoding="utf-8"))
+run_analysis, figures = (partial(function, "length") for function in (analyze, analysis_data))
 
 
 def evaluate(files, lines, rows, *arguments):

@@ -59,10 +59,7 @@ def test_help_has_themes_and_ranges_and_at_most_120_columns() -> None:
         (["translate", "m", "--top-k", "4", "--seed", "2"], "--top-k and --seed need --sample"),
         (["translate", "m", "--mbr-candidates", "4"], "--mbr-candidates needs --mbr"),
         (["translate", "m", "--sample", "--required-terms", "t"], "--required-terms needs beam search"),
-        (["align", "s", "t", "--aligner", "a", "--model", "ibm1"], "--aligner cannot be combined"),
         (["fertility", "s"], "give exactly one of the translations"),
-        (["report", "m"], "give either --test SOURCE REFERENCE or --config-test"),
-        (["evaluate", "--gold-links", "g"], "gold_links and predicted_links"),
     ],
 )  # fmt: skip
 def test_options_that_conflict_have_one_message_and_status_2(arguments, message) -> None:

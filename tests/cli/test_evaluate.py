@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 import sacrebleu
-from command_runs import invoke
+from command_runs import invoke, write_lines
 
 from regard.cli.output import Output
 from regard.errors import DataError, UsageError
@@ -17,7 +17,6 @@ REFERENCE = [
     for verb in "here not".split()
 ]
 HYPOTHESIS = [line.replace("is", "was") for line in REFERENCE]
-
 
 run = partial(invoke, "evaluate")
 
@@ -40,13 +39,7 @@ def read(path):
 @pytest.fixture
 def files(tmp_path):
     """Return a function that writes lines to a named file."""
-
-    def write(name, lines):
-        path = tmp_path / name
-        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-        return path
-
-    return write
+    return lambda name, lines: write_lines(tmp_path / name, lines)
 
 
 def test_scores_and_signatures_equal_sacrebleu(files, tmp_path):

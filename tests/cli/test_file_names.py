@@ -14,16 +14,10 @@ import regard
 from regard.errors import UsageError
 from regard.text.files import format_json, write_atomic
 from regard.text.paths import check_name, readable
-from saved_models import save_model
 
 SOURCE = ["a b c", "d e", "f g a b e", "c c c c", "b d f a"]
 LATIN = os.fsdecode("café".encode("latin-1"))
 SHOWN = r"caf\xe9"
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory) -> Path:
-    return save_model(tmp_path_factory.mktemp("models") / "first")
 
 
 @pytest.fixture

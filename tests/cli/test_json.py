@@ -3,12 +3,10 @@
 import json
 
 import pytest
-from command_runs import all_commands
-from typer.testing import CliRunner
+from command_runs import all_commands, run, write_lines
 
 import regard
 from quick_coverage import train_quickly
-from regard.cli.main import app
 from regard.config import dump_toml, from_dict
 from regard.config.results import Result
 from regard.extensions.tour import report as tour_report
@@ -16,11 +14,7 @@ from regard.training.run_config import RunConfig
 from saved_models import save_model, small_rnn
 
 TEXT = ["a b c", "d e", "f g a b e", "c c c c"]
-RUN = {
-    "device": "cpu",
-    "model": small_rnn(8),
-    "training": {"max_steps": 2},
-}
+RUN = {"device": "cpu", "model": small_rnn(8), "training": {"max_steps": 2}}
 ANALYSIS = "--source in.txt --reference ref.txt --num-threads 1"
 COMMANDS = {
     "evaluation": "evaluate ref.txt ref.txt --gold-links links --predicted-links links --baseline ref.txt",
@@ -53,7 +47,7 @@ def directory(tmp_path_factory):
         "long.en": [f"word {i}" for i in range(80)],
     }
     for name, lines in texts.items():
-        (folder / name).write_text("".join(f"{line}\n" for line in lines))
+        write_lines(folder / name, lines)
     save_model(folder / "model")
     corpus = {"source": str(folder / "in.txt"), "target": str(folder / "ref.txt")}
     data = {"train": [corpus], "valid": corpus, "cache_dir": str(folder / "prepared")}
@@ -61,9 +55,9 @@ def directory(tmp_path_factory):
     return folder
 
 
-def run(line, path):
-    result = CliRunner().invoke(app, [*line.split(), "--json", str(path)])
-    assert result.exit_code == 0, result.exception or result.output
+def written_by(line, path):
+    """Return the JSON that a command writes."""
+    assert run(*line.split(), "--json", path).exit_code == 0
     return json.loads(path.read_text(encoding="utf-8"))
 
 
@@ -86,14 +80,14 @@ def test_json_of_a_command_is_that_of_its_result(directory, schema, monkeypatch,
     train_quickly(monkeypatch, 100)
     monkeypatch.setattr(tour_report, "QUICKSTART_OVERRIDES", ("training.max_epochs=1",))
     monkeypatch.chdir(directory)
-    written = run(COMMANDS[schema], tmp_path / "out.json")
+    written = written_by(COMMANDS[schema], tmp_path / "out.json")
     assert (written["schema"], written["schema_version"]) == (schema, 1)
     assert written == json.loads(json.dumps(made[-1], allow_nan=False))
 
 
 def test_json_of_score_has_the_keys_of_scores(directory, monkeypatch, tmp_path):
     monkeypatch.chdir(directory)
-    written = run("score model in.txt ref.txt --device cpu", tmp_path / "out.json")
+    written = written_by("score model in.txt ref.txt --device cpu", tmp_path / "out.json")
     expected = regard.load("model", device="cpu").score(TEXT, [line.upper() for line in TEXT]).to_dict()
     assert list(written) == list(expected)
     assert [list(one) for one in written["sentences"]] == [list(one) for one in expected["sentences"]]

@@ -6,12 +6,10 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from command_runs import all_commands
-from typer.testing import CliRunner
+from command_runs import all_commands, invoke
 
 import regard
 from regard.cli.command import Writes
-from regard.cli.main import app
 from regard.errors import UsageError
 
 COMMANDS = all_commands()
@@ -57,13 +55,13 @@ def test_every_output_file_differs_from_every_input(name: str, tmp_path: Path, m
     Path("text").write_text("text\n")
     for input_name, output in product(inputs, outputs):
         line = arguments(command, {input_name: Path("text"), output: tmp_path / "text"})
-        result = CliRunner().invoke(app, [*name.split(), *line])
+        result = invoke(*name.split(), *line)
         assert isinstance(result.exception, UsageError), (line, result.output)
         assert "the output would overwrite the input text" in str(result.exception)
     for first, second in product(outputs, outputs):
         if first != second:
             line = arguments(command, {first: Path("new"), second: tmp_path / "new"})
-            result = CliRunner().invoke(app, [*name.split(), *line])
+            result = invoke(*name.split(), *line)
             assert isinstance(result.exception, UsageError), (line, result.output)
             assert "would overwrite the output" in str(result.exception)
     assert [path.name for path in tmp_path.iterdir()] == ["text"]
@@ -104,7 +102,7 @@ def test_directories_that_are_replaced_differ_from_inputs(tmp_path: Path, monkey
         "align a b --save-aligner new -o new/links",
         "translate model -o model/config.toml",
     ):
-        result = CliRunner().invoke(app, line.split())
+        result = invoke(*line.split())
         assert isinstance(result.exception, UsageError), line
         assert "would overwrite" in str(result.exception), line
     assert sorted(map(str, Path().rglob("*"))) == ["model", "model/config.toml"]
@@ -112,7 +110,7 @@ def test_directories_that_are_replaced_differ_from_inputs(tmp_path: Path, monkey
 
 def test_links_may_be_appended_to_the_translations_of_any_file(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
-    result = CliRunner().invoke(app, ["translate", "model", "-o", "-", "--links-output", "-"])
+    result = invoke(*"translate model -o - --links-output -".split())
     assert "model" in str(result.exception) and not isinstance(result.exception, UsageError)
 
 
@@ -153,6 +151,6 @@ def test_training_keeps_its_configuration_and_its_text(run_file: Path, changes, 
 
 
 def test_training_text_is_no_output(run_file: Path) -> None:
-    result = CliRunner().invoke(app, ["train", str(run_file), "--output-dir", "new", "--json", "b"])
+    result = invoke("train", run_file, *"--output-dir new --json b".split())
     assert "b: the output would overwrite the input b" in str(result.exception)
     assert not Path("new").exists()

@@ -155,8 +155,6 @@ def test_mismatched_links_and_translations_are_reported(models, files):
         report([models[0], files / "short.txt"], files)
     with pytest.raises(DataError, match=r"beyond\.talp:1: link 0-9 points beyond the reference"):
         report([models[0]], files, "--gold-links", files / "beyond.talp")
-    with pytest.raises(UsageError, match="no such model directory or file"):
-        report([files / "nothing"], files)
     with pytest.raises(UsageError, match="--test SOURCE"):
         run("report", files / "short.txt", "--config-test")
 

@@ -7,12 +7,6 @@ import pytest
 from command_runs import SOURCE, run, write_lines
 
 from regard.errors import ConfigError, DataError, UsageError
-from saved_models import save_model
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    return save_model(tmp_path_factory.mktemp("models") / "first")
 
 
 @pytest.fixture
