@@ -1,47 +1,31 @@
 """Data collected for a report equals the results of the single analysis commands."""
 
 import pytest
-import torch
 
 from made_report import stored_weights
 from regard.analysis.errors import count_errors
 from regard.analysis.inputs import System
-from regard.config import from_dict
-from regard.data.fertility import Budget, ConstantFertilityConfig
-from regard.data.text import TextProcessor
+from regard.api.translator import load
 from regard.generation.base import FileTranslator
-from regard.generation.config import GenerationConfig
 from regard.generation.lines import enumerate_lines
 from regard.generation.neural_translator import NeuralTranslator
 from regard.metrics.alignment import merge_subwords
 from regard.metrics.translation import count_statistics
-from regard.models import build_model
-from regard.models.rnn.config import RnnConfig
 from regard.reporting.model_card import model_card, read_curves
 from regard.reporting.scores import compute_scores
 from regard.reporting.systems import add_word_links, collect_system
 from regard.text.vocabulary import SPECIAL_TOKENS
-from saved_models import LSTM, words_side
+from saved_models import save_model
 
-CONSTRAINED = {"attention": {"kind": "constrained"}}
 PAIRS = [("a b c", "A B C"), ("", "E"), ("d e a", "D"), ("c c c c", "C C B A"), ("x " * 40, "X")]
 
 
-def make_translator(fertility=None) -> NeuralTranslator:
-    """Return a translator with random weights, with bounds if given."""
-    sides = [words_side(words) for words in ("a b c d e", "A B C D E")]
-    size, budget, attention = len(sides[0].vocabulary), None, {}
-    if fertility is not None:
-        budget, attention = Budget.constant(ConstantFertilityConfig(value=fertility), size), CONSTRAINED
-    config = from_dict(RnnConfig, LSTM | attention)
-    torch.manual_seed(0)
-    search = {"beam_size": 2, "min_length": 2, "max_length_ratio": 1.0, "max_length_offset": 2}
-    search["max_source_length"] = 20
-    return NeuralTranslator(
-        build_model(config, size, size).eval(),
-        TextProcessor(*sides, budget),
-        from_dict(GenerationConfig, search),
-    )
+def make_translator(directory, **options) -> NeuralTranslator:
+    """Return a translator with random weights."""
+    search = {"beam_size": 2, "min_length": 2, "max_length_offset": 2, "max_source_length": 20}
+    backend = load(save_model(directory, generation=search, **options), device="cpu").backend
+    assert isinstance(backend, NeuralTranslator)
+    return backend
 
 
 def collect(translator):
@@ -49,8 +33,8 @@ def collect(translator):
 
 
 @pytest.fixture(scope="module")
-def soft():
-    translator = make_translator()
+def soft(tmp_path_factory):
+    translator = make_translator(tmp_path_factory.mktemp("soft"))
     return translator, collect(translator)
 
 
@@ -70,11 +54,12 @@ def test_own_map_equal_maps_of_translations(soft):
     for shown, result in zip(system.sentences, results, strict=True):
         assert shown.text == result.text
         if shown.own_map is not None:
-            best = result
-            assert shown.own_map.rows == tuple(best.tokens) and shown.own_map.columns == shown.sentence.source
-            assert abs(stored_weights(shown.own_map.weights) - best.attention_map).max() <= 0.004
-            logs = best.token_log_probs
-            assert shown.log_prob == pytest.approx(best.log_probability / len(logs))
+            assert (
+                shown.own_map.rows == tuple(result.tokens) and shown.own_map.columns == shown.sentence.source
+            )
+            assert abs(stored_weights(shown.own_map.weights) - result.attention_map).max() <= 0.004
+            logs = result.token_log_probs
+            assert shown.log_prob == pytest.approx(result.log_probability / len(logs))
 
 
 def test_forced_map_equal_maps_of_forced_decoding(soft):
@@ -89,8 +74,8 @@ def test_forced_map_equal_maps_of_forced_decoding(soft):
             assert shown.forced_map.rows == line.target_words
 
 
-def test_maps_of_a_bounded_model_have_a_sink_column():
-    system = collect(make_translator(fertility=1.0))
+def test_maps_of_a_bounded_model_have_a_sink_column(tmp_path):
+    system = collect(make_translator(tmp_path, fertility=1.0))
     shown = system.sentences[0]
     assert (
         system.has_fertilities
@@ -156,14 +141,14 @@ def test_curves_are_read_from_the_record_without_values_that_are_no_numbers(tmp_
     assert read_curves(tmp_path) is None
 
 
-def test_model_card_has_the_properties_of_the_model():
-    translator = make_translator(fertility=2.0)
+def test_model_card_has_the_properties_of_the_model(tmp_path):
+    translator = make_translator(tmp_path, fertility=2.0)
     card = model_card(System("one", ("nowhere",), translator))
     rows = {name: value for name, value, _ in card.rows()}
     parameters = sum(one.numel() for one in translator.model.parameters())
     assert rows["parameters"] == f"{parameters:,}" and rows["location"] == "nowhere"
     assert rows["attention"] == "constrained, sparsemax, scaled_bilinear, fertility: constant"
-    # Five words and the special symbols.
-    assert rows["tokenizer"] == " → ".join([f"words ({5 + len(SPECIAL_TOKENS)})"] * 2)
+    # Seven words and the special symbols.
+    assert rows["tokenizer"] == " → ".join([f"words ({7 + len(SPECIAL_TOKENS)})"] * 2)
     # The size of the training text is unknown without a model directory.
     assert "training text" not in rows

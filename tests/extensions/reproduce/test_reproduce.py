@@ -29,10 +29,6 @@ SMALL = [
 ]
 
 
-def _settings(names: list[str]) -> list[str]:
-    return [part for name in names for part in ("--set", name)]
-
-
 @pytest.fixture(scope="module")
 def data(tmp_path_factory) -> Path:
     directory = tmp_path_factory.mktemp("data") / "toy"
@@ -43,7 +39,8 @@ def data(tmp_path_factory) -> Path:
 def _reproduce(table: str, data: Path, out: Path, rows: str, *more, settings=SMALL):
     """Return the rows of a table by their recipes, and the output of the command."""
     figures = out.with_name("figures.json")
-    arguments = ("--data-dir", data, "--output-dir", out, "--rows", rows, *_settings(settings), *more)
+    overrides = [part for name in settings for part in ("--set", name)]
+    arguments = ("--data-dir", data, "--output-dir", out, "--rows", rows, *overrides, *more)
     done = run("reproduce", table, *arguments, "--json", figures)
     assert done.exit_code == 0, done.output
     return {row["recipe"]: row for row in json.loads(figures.read_text())["rows"]}, done.output

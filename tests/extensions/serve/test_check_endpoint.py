@@ -6,7 +6,7 @@ import pytest
 
 import regard
 from extensions.serve.served import ask
-from quick_coverage import train_quickly
+from quick_coverage import phrasebook_model
 from regard.extensions.check.api import CoverageModel
 from regard.extensions.check.detectors import NOTES
 from regard.extensions.check.server import CheckServer
@@ -73,12 +73,8 @@ def test_models_describe_the_detectors(engines, checker):
     assert ask(engines, lambda one: one.get("/models")).json()["checks"] is None
 
 
-@pytest.mark.slow
-def test_a_model_serves_the_calibrated_detector(engines, monkeypatch):
-    train_quickly(monkeypatch)
-    sources = [f"w{i} x{i % 7} y{i % 5}" for i in range(400)]
-    model = CoverageModel.train(sources, [line.upper() for line in sources], num_threads=1)
-    checker = CheckServer(model)
+def test_a_model_serves_the_calibrated_detector(engines, tmp_path_factory):
+    checker = CheckServer(CoverageModel.load(phrasebook_model(tmp_path_factory), num_threads=1))
     assert checker.detectors[0] == "combined" and "length" in checker.detectors
     found = post(engines, checker, pairs=[{"source": "x1 y2 x3 y4", "target": ""}]).json()
     assert found["sentences"][0]["probabilities"]["omission"] == 1

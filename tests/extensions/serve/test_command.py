@@ -17,7 +17,6 @@ from regard.errors import CheckpointError, ConfigError, DataError, UsageError
 
 CACHES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
 
-
 serve = partial(run, "serve")
 
 

@@ -36,9 +36,6 @@ def with_batcher(held=False, **settings):
     """Return a decorator that runs a test with a batcher and a worker."""
 
     def decorate(test):
-        def run():
-            asyncio.run(main())
-
         async def main():
             worker = Worker(held)
             chosen = {"max_batch_size": 4, "window": 0.005, "max_waiting": 20, **settings}
@@ -50,7 +47,7 @@ def with_batcher(held=False, **settings):
                 worker.open.set()
                 await batcher.close()
 
-        return run
+        return lambda: asyncio.run(main())
 
     return decorate
 

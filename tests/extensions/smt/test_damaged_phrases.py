@@ -9,15 +9,15 @@ import pytest
 from safetensors.numpy import save_file
 from toy_table import SearchLimits, toy_decoder
 
-from regard.data.text import TextProcessor, TextSide
+from regard.data.text import TextProcessor
 from regard.errors import CheckpointError, DataError
 from regard.extensions.smt.decoder import PhraseDecoder
 from regard.extensions.smt.language_model import NgramLanguageModel
 from regard.extensions.smt.model import PhraseConfig, load_phrases, read_description, save_phrases
 from regard.extensions.smt.phrase_table import PhraseTable
 from regard.text.array_files import load_arrays
-from regard.text.tokenizers.words import WordsConfig, WordsTokenizer
-from regard.text.vocabulary import SPECIAL_TOKENS, Vocabulary
+from regard.text.vocabulary import SPECIAL_TOKENS
+from saved_models import words_side
 
 SMALL = SearchLimits(stack_size=20)
 
@@ -40,13 +40,8 @@ def sizes(decoder: PhraseDecoder) -> tuple[int, int]:
 
 def text_of(decoder: PhraseDecoder) -> TextProcessor:
     """Return a text pair with vocabularies of the decoder's sizes."""
-    tokenizer = WordsTokenizer(WordsConfig())
-    sides = (
-        Vocabulary((*SPECIAL_TOKENS, *(f"w{i}" for i in range(size - len(SPECIAL_TOKENS)))))
-        for size in sizes(decoder)
-    )
-    source, target = (TextSide(tokenizer, vocabulary) for vocabulary in sides)
-    return TextProcessor(source, target)
+    counts = (size - len(SPECIAL_TOKENS) for size in sizes(decoder))
+    return TextProcessor(*(words_side(" ".join(f"w{i}" for i in range(count))) for count in counts))
 
 
 def test_damaged_file_is_named_and_a_whole_one_loads_exactly(saved: Path, decoder: PhraseDecoder) -> None:

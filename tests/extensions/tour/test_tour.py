@@ -7,11 +7,10 @@ import signal
 from contextlib import nullcontext
 
 import pytest
-from typer.testing import CliRunner
+from command_runs import invoke
 
 from regard.alignment import Corpus, WordAligner
 from regard.analysis.inputs import no_progress
-from regard.cli.main import app
 from regard.config import read_config
 from regard.errors import DataError, TrainingInterruptedError, UsageError
 from regard.extensions.tour import runner
@@ -111,7 +110,7 @@ def test_command_reuses_the_models_and_shows_the_results(tour: Tour, figures, mo
     monkeypatch.setattr(Tour, "config", lambda self, system: load_config(self.model_dir(system)))
     names, file = ",".join(system.name for system in CHOSEN), tmp_path / "figures.json"
     options = ("--output-dir", tour.output_dir, "--systems", names, "--num-train", 200, "--json", file)
-    result = CliRunner().invoke(app, ["tour", *map(str, options)])
+    result = invoke("tour", *options)
     assert result.exit_code == 0, result.output
     assert json.loads(file.read_text()) == figures.to_dict()
     for system in figures.systems:
@@ -130,5 +129,5 @@ def test_finished_quickstart_returns_the_stored_results(tmp_path) -> None:
 
 
 def test_unknown_system_is_rejected_by_name() -> None:
-    result = CliRunner().invoke(app, ["tour", "--systems", "soft,steam"])
+    result = invoke("tour", "--systems", "soft,steam")
     assert isinstance(result.exception, UsageError) and "steam" in str(result.exception)
