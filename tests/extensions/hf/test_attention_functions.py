@@ -24,7 +24,6 @@ DEFINITIONS = {"sparsemax": sparsemax, "entmax15": entmax15, "fusedmax": fusedma
 IDS = torch.tensor([[5, 7, 9, 4, 8, 3, 2], [6, 9, 8, 3, 0, 0, 0]])
 MASK = (IDS > 0).long()
 
-
 HEADS = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 16}
 SIZES = {
     "bert": {**HEADS, "initializer_range": 0.6},
@@ -213,9 +212,6 @@ def test_recorded_weights_of_half_precision_sum_to_one() -> None:
     assert contexts.dtype == torch.bfloat16
 
 
-# --- constrained attention ------------------------------------------------------------------------------
-
-
 def test_bounds_hold_for_every_weight() -> None:
     model = build("bert", "constrained_sparsemax")
     upper = torch.full((2, 1, 1, 7), 0.5)
@@ -312,20 +308,3 @@ def test_compiled_model_has_one_graph_and_equal_results() -> None:
     done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout == "40 equal tensors\n"
-
-
-def test_cells_of_the_notebook_run_and_attention_becomes_sparse(monkeypatch: pytest.MonkeyPatch) -> None:
-    nbformat = pytest.importorskip("nbformat", reason="needs nbformat")
-    matplotlib = pytest.importorskip("matplotlib", reason="needs matplotlib: pip install 'regard[plot]'")
-    monkeypatch.setattr(matplotlib.rcParams, "backend", "agg", raising=False)
-    matplotlib.use("Agg")
-    path = Path(__file__).parents[3] / "docs/notebooks/hf_sparse_attention.ipynb"
-    notebook = nbformat.read(path, as_version=4)
-    nbformat.validate(notebook)
-    assert not any(cell.get("outputs") for cell in notebook.cells)
-    code = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "code")
-    names = {}
-    exec(code.replace("STEPS = 400", "STEPS = 6"), names)
-    assert 0 < names["before"][1] < 1
-    assert (names["heads"].sum(-1) - 1).abs().max() < 1e-5 and (names["heads"] == 0).any()
-    assert names["received"][1.2] <= 1.2 + 1e-3 and len(names["figure"].axes) >= 4

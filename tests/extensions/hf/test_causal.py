@@ -53,11 +53,8 @@ def prompt_text(tokenizer: Any, line: str) -> str:
 
 def prompt_encoding(tokenizer: Any, line: str) -> Any:
     """Return the library's tokens of a whole prompt, with their places in its text."""
-    return tokenizer(
-        prompt_text(tokenizer, line),
-        add_special_tokens=tokenizer.chat_template is None,
-        return_offsets_mapping=True,
-    )
+    plain, text = tokenizer.chat_template is None, prompt_text(tokenizer, line)
+    return tokenizer(text, add_special_tokens=plain, return_offsets_mapping=True)
 
 
 def generated(directory: Path, line: str, **options: Any) -> tuple[list[list[int]], list[float] | None]:

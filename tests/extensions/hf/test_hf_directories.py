@@ -54,21 +54,16 @@ def test_states_of_xlnet_equal_transformers_with_the_special_symbols_at_the_end(
 
 
 def test_encoder_saved_without_pooler_loads(tmp_path: Path) -> None:
-    tokenizer = tiny.wordpiece_tokenizer()
-    config = transformers.BertConfig(
-        vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=2, num_attention_heads=2,
-        intermediate_size=24, max_position_embeddings=64, pad_token_id=0,
-    )  # fmt: skip
-    cross_attending = transformers.BertConfig(
-        **{**config.to_dict(), "is_decoder": True, "add_cross_attention": True}
-    )
+    config = tiny.bert(tmp_path / "bert").config
+    both = {"is_decoder": True, "add_cross_attention": True}
+    cross_attending = transformers.BertConfig(**{**config.to_dict(), **both})
     encoder = transformers.BertModel(config, add_pooling_layer=False)
     model = transformers.EncoderDecoderModel(
         encoder=encoder, decoder=transformers.BertLMHeadModel(cross_attending)
     )
     model.config.decoder_start_token_id, model.config.pad_token_id, model.config.eos_token_id = 2, 0, 3
     model.save_pretrained(tmp_path)
-    tokenizer.save_pretrained(tmp_path)
+    tiny.wordpiece_tokenizer().save_pretrained(tmp_path)
     assert load_model(tmp_path, "cpu").text.source.tokenize("ein Hund")
 
 
@@ -107,7 +102,6 @@ UNKNOWN_SYMBOL = {
             for name in ("decoder_start_token_id", "forced_bos_token_id", "eos_token_id", "min_length")
             for number in ("two", 2**63, 10**30, -7, [2.5])
         ),
-        ("bart", "generation_config.json", {"num_beams": 10**30}, "generation_config.json: beam_size"),
         ("m2m100", "added_tokens.json", {"<x>": "9"}, "added_tokens.json: not a vocabulary: <x>: "),
         ("bart", "generation_config.json", {"decoder_start_token_id": 5000}, "decoder_start_token_id = 5000"),
         ("bart", "generation_config.json", {"bad_words_ids": [[10**30]]}, "bad_words_ids"),
@@ -118,7 +112,6 @@ UNKNOWN_SYMBOL = {
         ("bart", "tokenizer.json", {"model": None}, "tokenizer"),
         ("bart", "tokenizer.json", {"post_processor": UNKNOWN_SYMBOL}, "tokenizer"),
         ("bart", "config.json", {"d_model": "wide"}, "transformers cannot"),
-        ("bart", "config.json", {"decoder_layers": 10**30}, "decoder_layers = 1000"),
     ],
 )
 def test_wrong_values_end_in_one_message(

@@ -12,13 +12,12 @@ from typing import Any
 import pytest
 import tiny
 import yaml
+from command_runs import invoke
 from hub_server import TOKEN, Hub
-from typer.testing import CliRunner
 
 import regard
 from quick_coverage import phrasebook_model
 from regard.api.systems import name_models
-from regard.cli.main import app
 from regard.errors import CheckpointError, DataError, UsageError
 from regard.extensions.hf.tokenizer import PretrainedTokenizer, PretrainedTokenizerConfig
 from saved_models import save_model
@@ -62,14 +61,14 @@ def run(tmp_path: Path) -> Path:
 
 def test_an_uploaded_model_is_used_by_its_name(hub: Any, run: Path) -> None:
     expected = regard.load(run).translate("a b c").text
-    uploaded = CliRunner().invoke(app, ["upload", str(run), "org/first"])
+    uploaded = invoke("upload", run, "org/first")
     assert uploaded.exit_code == 0, uploaded.output
     others = [".env", "hf_token.json", "record.jsonl", "train.txt", "training", "training_pairs.source.gz"]
     assert f"not uploaded, because they are not part of the model: {', '.join(others)}\n" in uploaded.stderr
     (files,) = Hub.repositories["org/first"]["main"]
     assert files.keys() == {path.name for path in run.iterdir()} - {*others}
     Path("in.txt").write_text("a b c\n")
-    done = CliRunner().invoke(app, ["translate", "org/first", "--input", "in.txt"])
+    done = invoke("translate", "org/first", "--input", "in.txt")
     assert (done.stdout, done.exit_code) == (f"{expected}\n", 0)
     assert list(name_models(["org/first", run])) == ["first", "run"]
 

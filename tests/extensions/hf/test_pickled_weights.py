@@ -14,7 +14,6 @@ pytest.importorskip("transformers", reason="needs transformers: pip install 'reg
 
 import torch
 import transformers
-from transformers.utils import logging
 
 import regard
 from extensions.hf import tiny
@@ -25,12 +24,10 @@ LINE = "die Katze schläft ."
 
 
 @pytest.fixture(scope="module")
-def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def published(model_dir: tiny.ModelDir, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a directory like OPUS-MT as published: with pickled weights only."""
-    logging.disable_progress_bar()
-    torch.manual_seed(0)
-    directory = tmp_path_factory.mktemp("published") / "opus"
-    model = tiny.marian(directory)
+    directory = copied(model_dir("marian"), tmp_path_factory.mktemp("published"))
+    model = transformers.AutoModelForSeq2SeqLM.from_pretrained(directory)
     (directory / "model.safetensors").unlink()
     torch.save(model.state_dict(), directory / "pytorch_model.bin")
     return directory

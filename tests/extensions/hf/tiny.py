@@ -27,10 +27,8 @@ TEXT = [
     "the man reads a book .",
 ]
 
-
 WORDS = sorted({word for line in TEXT for word in line.split()})
 LETTERS = sorted({letter for word in WORDS for letter in word})
-
 
 SIZES: dict[str, Any] = {
     "d_model": 16, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 2,
@@ -38,6 +36,7 @@ SIZES: dict[str, Any] = {
     "forced_eos_token_id": None, "init_std": 0.5, "encoder_layerdrop": 0.0, "decoder_layerdrop": 0.0,
 }  # fmt: skip
 SYMBOLS = {"bos_token_id": 0, "pad_token_id": 1, "eos_token_id": 2, "decoder_start_token_id": 2}
+MULTILINGUAL = {**SIZES, **SYMBOLS, "scale_embedding": True}
 
 
 def wordpiece_tokenizer(size: int = 120) -> Any:
@@ -118,10 +117,9 @@ def bart(directory: Path) -> Any:
     tokenizer = bpe_tokenizer()
     heads = {"decoder_attention_heads": 4}
     config = transformers.BartConfig(vocab_size=len(tokenizer), **{**SIZES, **SYMBOLS, **heads})
-    tokenizer.save_pretrained(directory)
     model = transformers.BartForConditionalGeneration(config)
     model.generation_config.forced_bos_token_id = 0
-    return _saved(model, directory)
+    return _saved(model, directory, tokenizer)
 
 
 def t5(directory: Path, **options: Any) -> Any:
@@ -131,8 +129,7 @@ def t5(directory: Path, **options: Any) -> Any:
         vocab_size=len(tokenizer) + 4, d_model=16, d_kv=8, d_ff=24, num_layers=2, num_heads=2,
         pad_token_id=0, eos_token_id=1, decoder_start_token_id=0, initializer_factor=1.0, **options,
     )  # fmt: skip
-    tokenizer.save_pretrained(directory)
-    return _saved(transformers.T5ForConditionalGeneration(config), directory)
+    return _saved(transformers.T5ForConditionalGeneration(config), directory, tokenizer)
 
 
 def t5gemma(directory: Path) -> Any:
@@ -147,8 +144,7 @@ def t5gemma(directory: Path) -> Any:
     decoder = {**part, "cross_attention_hidden_size": 16}
     ids = {name: part[name] for name in ("vocab_size", "pad_token_id", "eos_token_id", "bos_token_id")}
     config = transformers.T5GemmaConfig(encoder=part, decoder=decoder, **ids)
-    tokenizer.save_pretrained(directory)
-    return _saved(transformers.T5GemmaForConditionalGeneration(config), directory)
+    return _saved(transformers.T5GemmaForConditionalGeneration(config), directory, tokenizer)
 
 
 def bert(directory: Path, layers: int = 2) -> Any:
@@ -158,8 +154,7 @@ def bert(directory: Path, layers: int = 2) -> Any:
         vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=layers, num_attention_heads=2,
         intermediate_size=24, max_position_embeddings=64, pad_token_id=0,
     )  # fmt: skip
-    tokenizer.save_pretrained(directory)
-    return _saved(transformers.BertForMaskedLM(config), directory)
+    return _saved(transformers.BertForMaskedLM(config), directory, tokenizer)
 
 
 def gpt2(directory: Path) -> Any:
@@ -169,8 +164,7 @@ def gpt2(directory: Path) -> Any:
         vocab_size=len(tokenizer), n_embd=24, n_layer=2, n_head=2, n_positions=64, bos_token_id=0,
         eos_token_id=0,
     )  # fmt: skip
-    tokenizer.save_pretrained(directory)
-    return _saved(transformers.GPT2LMHeadModel(config), directory)
+    return _saved(transformers.GPT2LMHeadModel(config), directory, tokenizer)
 
 
 def mbart(directory: Path) -> Any:
@@ -178,10 +172,7 @@ def mbart(directory: Path) -> Any:
     tokens = [("<unk>", 0.0), ("<s>", 0.0), ("</s>", 0.0), *((letter, -6.0) for letter in ["▁", *LETTERS])]
     tokens += [(f"▁{word}", -4.0 - i / 100) for i, word in enumerate(WORDS[::2]) if len(word) > 1]
     tokenizer = transformers.MBart50Tokenizer(vocab=tokens, src_lang="de_DE", tgt_lang="en_XX")
-    config = transformers.MBartConfig(
-        vocab_size=len(tokenizer), **{**SIZES, **SYMBOLS, "scale_embedding": True}
-    )
-    tokenizer.save_pretrained(directory)
+    config = transformers.MBartConfig(vocab_size=len(tokenizer), **MULTILINGUAL)
     return _saved(transformers.MBartForConditionalGeneration(config), directory, tokenizer)
 
 
@@ -194,10 +185,7 @@ def nllb(directory: Path) -> Any:
         src_lang="deu_Latn",
         tgt_lang="eng_Latn",
     )
-    tokenizer.save_pretrained(directory)
-    config = transformers.M2M100Config(
-        vocab_size=len(tokenizer), **{**SIZES, **SYMBOLS, "scale_embedding": True}
-    )
+    config = transformers.M2M100Config(vocab_size=len(tokenizer), **MULTILINGUAL)
     return _saved(transformers.M2M100ForConditionalGeneration(config), directory, tokenizer)
 
 
@@ -209,9 +197,8 @@ def m2m100(directory: Path) -> Any:
     (directory / "vocab.json").write_text(json.dumps({name: place for place, name in enumerate(names)}))
     files = (str(directory / "vocab.json"), str(directory / "sentencepiece.bpe.model"))
     tokenizer = transformers.M2M100Tokenizer(*files, src_lang="de", tgt_lang="en")
-    tokenizer.save_pretrained(directory)
     rows = max(tokenizer.id_to_lang_token) + 9  # as in the published models, some rows have no token
-    config = transformers.M2M100Config(vocab_size=rows, **{**SIZES, **SYMBOLS, "scale_embedding": True})
+    config = transformers.M2M100Config(vocab_size=rows, **MULTILINGUAL)
     return _saved(transformers.M2M100ForConditionalGeneration(config), directory, tokenizer)
 
 
@@ -251,11 +238,12 @@ def _train_sentencepiece(path: Path, lines: list[str], size: int) -> Any:
 
 
 def _saved(model: Any, directory: Path, tokenizer: Any = None) -> Any:
-    """Save the model with settings for generation, and return it."""
+    """Save the model with its tokenizer and settings for generation, and return it."""
     model = model.eval()
-    if tokenizer is not None:  # every translation starts with the language token
-        names = getattr(tokenizer, "lang_code_to_token", {})
-        language = names.get(tokenizer.tgt_lang, tokenizer.tgt_lang)
+    if tokenizer is not None:
+        tokenizer.save_pretrained(directory)
+    if language := getattr(tokenizer, "tgt_lang", None):  # every translation starts with the language token
+        language = getattr(tokenizer, "lang_code_to_token", {}).get(language, language)
         model.generation_config.forced_bos_token_id = tokenizer.convert_tokens_to_ids(language)
     with torch.no_grad():
         bias = getattr(model, "final_logits_bias", None)
@@ -275,8 +263,7 @@ def xlnet(directory: Path) -> Any:
     )
     sizes = {"d_model": 16, "n_layer": 2, "n_head": 2, "d_inner": 24}
     config = transformers.XLNetConfig(vocab_size=len(tokenizer), pad_token_id=0, eos_token_id=1, **sizes)
-    tokenizer.save_pretrained(directory)
-    return _saved(transformers.XLNetLMHeadModel(config), directory)
+    return _saved(transformers.XLNetLMHeadModel(config), directory, tokenizer)
 
 
 def pickle_shards(directory: Path, state: dict[str, Any], size: int) -> None:
