@@ -104,7 +104,6 @@ def with_value(value):
             ("words.source/means", lambda tensor, kind=kind: tensor.to(kind), "means: dtype ")
             for kind in (torch.float8_e4m3fn, torch.bfloat16, torch.float16, torch.float32, torch.complex64)
         ),
-        ("stems.links/keys", lambda tensor: tensor.double(), "dtype float64, expected int64"),
         ("stems.links/keys", lambda tensor: tensor.flip(0), "not in ascending order"),
         ("stems.links/keys", lambda tensor: tensor[:-1], "not in ascending order, or"),
         ("stems.links/keys", with_value(-1), "values from -1"),
