@@ -52,7 +52,7 @@ def save_model(
     target: str | TextSide = TARGET,
     data: Mapping[str, Any] = {},
     generation: Mapping[str, Any] = {},
-    initialize: Callable[[nn.Module], None] = lambda network: None,
+    initialize: Callable[[nn.Module], object] = lambda network: None,
 ) -> Path:
     """Save a model; a fertility gives it bounded attention."""
     directory.mkdir(exist_ok=True)

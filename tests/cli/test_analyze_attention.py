@@ -27,7 +27,7 @@ def subword_model(directory):
     return save_model(directory, source=subword_side("a@@ b c d@@ e f g"))
 
 
-run_analysis, figures = (partial(function, "attention") for function in (analyze, analysis_data))
+run_analysis, figures = partial(analyze, "attention"), partial(analysis_data, "attention")
 
 
 def test_empty_text_has_no_perplexity(models, files):

@@ -14,7 +14,7 @@ from saved_models import save_model, subword_side
 
 FERTILITY = 0.75
 
-run_analysis, figures = (partial(function, "errors") for function in (analyze, analysis_data))
+run_analysis, figures = partial(analyze, "errors"), partial(analysis_data, "errors")
 
 
 @pytest.mark.parametrize("which", [0, 1])

@@ -22,7 +22,7 @@ def models(tmp_path_factory):
     return [save_model(directory / "soft"), save_model(directory / "hard", seed=1)]
 
 
-run_analysis, figures = (partial(function, "length") for function in (analyze, analysis_data))
+run_analysis, figures = partial(analyze, "length"), partial(analysis_data, "length")
 
 
 def evaluate(files, lines, rows, *arguments):

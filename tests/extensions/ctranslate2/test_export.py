@@ -42,14 +42,16 @@ MODELS: dict[str, dict[str, Any]] = {
 SEARCH = {"beam_size": 1, "max_length_ratio": 1.0, "max_length_offset": 2}
 
 
-def save(directory: Path, initialize: Callable[[torch.nn.Module], None], **model: Any) -> Path:
+def save(directory: Path, initialize: Callable[[torch.nn.Module], object], **model: Any) -> Path:
     """Save a small Transformer, or a model of another kind."""
     settings: dict[str, Any] = {"feed_forward": {"ffn_size": 24}, "encoder": {"num_layers": 1}}
     settings |= {"kind": "transformer", "d_model": 16, "num_heads": 2, "decoder": {"num_layers": 2}}
     settings = {} if "kind" in model else {**settings, "dropout": 0.0}
-    sides = {"source": TARGET if model.get("tie_embeddings") == "all" else SOURCE, "target": TARGET}
+    source = TARGET if model.get("tie_embeddings") == "all" else SOURCE
     model = {**settings, **model}
-    return save_model(directory, model=model, **sides, generation=SEARCH, initialize=initialize)
+    return save_model(
+        directory, model=model, source=source, target=TARGET, generation=SEARCH, initialize=initialize
+    )
 
 
 def train(model: torch.nn.Module) -> None:

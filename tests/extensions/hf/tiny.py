@@ -242,8 +242,10 @@ def _saved(model: Any, directory: Path, tokenizer: Any = None) -> Any:
     model = model.eval()
     if tokenizer is not None:
         tokenizer.save_pretrained(directory)
-    if language := getattr(tokenizer, "tgt_lang", None):  # every translation starts with the language token
-        language = getattr(tokenizer, "lang_code_to_token", {}).get(language, language)
+    if tokenizer is not None and hasattr(tokenizer, "tgt_lang"):
+        # Every translation starts with the language token.
+        names = getattr(tokenizer, "lang_code_to_token", {})
+        language = names.get(tokenizer.tgt_lang, tokenizer.tgt_lang)
         model.generation_config.forced_bos_token_id = tokenizer.convert_tokens_to_ids(language)
     with torch.no_grad():
         bias = getattr(model, "final_logits_bias", None)

@@ -41,7 +41,8 @@ def sizes(decoder: PhraseDecoder) -> tuple[int, int]:
 def text_of(decoder: PhraseDecoder) -> TextProcessor:
     """Return a text pair with vocabularies of the decoder's sizes."""
     counts = (size - len(SPECIAL_TOKENS) for size in sizes(decoder))
-    return TextProcessor(*(words_side(" ".join(f"w{i}" for i in range(count))) for count in counts))
+    source, target = (words_side(" ".join(f"w{i}" for i in range(count))) for count in counts)
+    return TextProcessor(source, target)
 
 
 def test_damaged_file_is_named_and_a_whole_one_loads_exactly(saved: Path, decoder: PhraseDecoder) -> None:
