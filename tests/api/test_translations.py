@@ -28,21 +28,6 @@ SOURCES = ["a b c d", "c c", "g f e", "b"]
 REFERENCES = ["A B C D", "C C", "G F", "B"]
 
 
-@pytest.fixture(scope="module")
-def directory(tmp_path_factory):
-    return save_model(tmp_path_factory.mktemp("models") / "soft")
-
-
-@pytest.fixture(scope="module")
-def model(directory):
-    return regard.load(directory, device="cpu")
-
-
-@pytest.fixture(scope="module")
-def bounded(tmp_path_factory):
-    return regard.load(save_model(tmp_path_factory.mktemp("models") / "bounded", fertility=2.0), device="cpu")
-
-
 def test_json_of_a_translation_has_the_values_of_its_attributes(bounded):
     best = bounded.translate(TEXT, num_return=2)
     data = json.loads(json.dumps(best.to_dict("layers"), allow_nan=False))
@@ -175,11 +160,11 @@ def test_links_are_evaluated_from_arrays_and_files(model, tmp_path):
         regard.evaluate_links(links, ["9-0", *gold[1:]], sources=SOURCES)
 
 
-def test_report_of_loaded_models_equals_that_of_their_directories(directory, model, tmp_path):
+def test_report_of_loaded_models_equals_that_of_their_directories(directories, model, tmp_path):
     options = regard.ReportOptions(names=["soft"], title="t")
     pages = [
         regard.report(one, test=(SOURCES, REFERENCES), output=tmp_path / f"{number}.html", options=options)
-        for number, one in enumerate((model, directory, [directory]))
+        for number, one in enumerate((model, directories[0], directories[:1]))
     ]
     assert len({page.read_text() for page in pages}) == 1
     with pytest.raises(DataError, match="sources has 4 lines but references has 3"):

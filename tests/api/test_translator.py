@@ -32,22 +32,6 @@ TEXT = "a b c d"
 
 
 @pytest.fixture(scope="module")
-def directories(tmp_path_factory):
-    root = tmp_path_factory.mktemp("models")
-    return [save_model(root / "first"), save_model(root / "second", seed=1)]
-
-
-@pytest.fixture(scope="module")
-def model(directories):
-    return regard.load(directories[0], device="cpu")
-
-
-@pytest.fixture(scope="module")
-def bounded(tmp_path_factory):
-    return regard.load(save_model(tmp_path_factory.mktemp("bounded") / "m", fertility=2.0), device="cpu")
-
-
-@pytest.fixture(scope="module")
 def transformer(tmp_path_factory):
     directory = tmp_path_factory.mktemp("transformer") / "m"
     return regard.load(save_model(directory, model=TRANSFORMER), device="cpu")
