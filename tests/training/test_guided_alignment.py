@@ -185,12 +185,12 @@ def test_invalid_links_are_rejected_before_writing(tmp_path: Path) -> None:
 def test_without_a_file_the_tokenized_text_is_aligned(tmp_path: Path) -> None:
     settings = run_settings(tmp_path / "data", {}, max_steps=2)
     settings["data"]["train"][0]["source_prefix"] = "<x>"
-    guide(settings, weight=0.5)
+    guide(settings, weight=0.5, aligner="hmm")
     config = from_dict(RunConfig, settings)
     train(config, tmp_path / "model")
-    assert len(list((tmp_path / "data" / "prepared").glob("bayes-*.links"))) == 1
+    assert len(list((tmp_path / "data" / "prepared").glob("hmm-*.links"))) == 1
     prepared = prepare_data(config.data)
-    term = GuidedAlignment(GuidedAlignmentConfig())
+    term = GuidedAlignment(GuidedAlignmentConfig(aligner="hmm"))
     term.prepare(prepared, config.data)
     found = term.links
     assert found is not None

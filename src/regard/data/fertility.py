@@ -41,10 +41,11 @@ Fertilities = Bounds | np.ndarray
 is used, or the minimum if that is higher."""
 
 
-def _aligner_option() -> str:
+def aligner_option() -> str:
+    """Return the option of the kind of aligner."""
     return option(
         default="bayes",
-        help="Word aligner, trained on the training text, whose links are counted: ibm1, ibm2 (the model of "
+        help="Word aligner, trained on the training text, that gives the links: ibm1, ibm2 (the model of "
         "Malaviya et al., 2018), hmm, bayes, or a registered one.",
     )
 
@@ -78,7 +79,7 @@ class GuidedFertilityConfig:
         help="The maximum number of links that each vocabulary entry has in the word-aligned training text; "
         "at least 1.",
     )
-    aligner: AlignerName = _aligner_option()
+    aligner: AlignerName = aligner_option()
     sink: bool = _sink_option()
 
 
@@ -96,7 +97,7 @@ class PredictedFertilityConfig:
         help="In training, the number of links of each token in the word-aligned text (at least 1); in "
         "validation and translation, the prediction of a tagger trained on them.",
     )
-    aligner: AlignerName = _aligner_option()
+    aligner: AlignerName = aligner_option()
     slack: float = option(
         default=1.0,
         help="Slack that is added to every fertility, in training and in translation. 0 adds none.",

@@ -32,7 +32,7 @@ def tour(tmp_path_factory: pytest.TempPathFactory) -> Tour:
     made = Tour(
         tmp_path_factory.mktemp("tour"),
         {"train": 200, "valid": 12, "test": 12},
-        ("training.max_epochs=1", "generation.beam_size=2"),
+        overrides=("training.max_epochs=1", "generation.beam_size=2"),
     )
     made.write_corpus()
     return made

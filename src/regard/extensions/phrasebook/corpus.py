@@ -35,7 +35,7 @@ SPLITS: tuple[SplitName, ...] = ("train", "valid", "test")
 # Percentage of pairs for training and for validation; the other pairs are for testing.
 _TRAIN, _VALID = 80, 10
 MAX_WORDS, MIN_WORDS = 40, 3
-_SERIES_EXPONENT = 8.0  # of the Zipf-like distributions, instead of 1
+_SERIES_EXPONENT = 10.0  # of the Zipf-like distributions, instead of 1
 
 
 @configclass
@@ -107,7 +107,7 @@ def random_sentences(seed: int, series: bool = False) -> Iterator[CorpusPair]:
 
     Args:
         seed: A non-negative seed. The same seed gives the same sentences on every machine.
-        series: Whether all sentences are series of one to three main clauses, whose words are mostly
+        series: Whether all sentences are series of one to five main clauses, whose words are mostly
             frequent ones. A small model learns their words fast, and loses count of their clauses.
     """
     draw = RandomChoices(seed)

@@ -201,9 +201,21 @@ class Subordination(MainClauses):
         return sentence(*parts)
 
     def series(self) -> Phrase:
-        """Return one to three coordinated main clauses: `Er liest, sie schläft und ich warte`."""
-        constraints = ClauseConstraints(timed=0.2)
-        clauses = [self.main(self.clauses.clause(constraints)) for _ in range(1 + self.draw.sample_below(3))]
+        """Return one to five coordinated main clauses: `Er liest, sie schläft und ich warte`."""
+        clauses = [
+            self.main(
+                self.clauses.clause(
+                    ClauseConstraints(
+                        frame=self.draw.sample_named("actions"),
+                        tenses="copula",
+                        timed=0.1,
+                        negation=0.0,
+                        relative=0.0,
+                    )
+                )
+            )
+            for _ in range(1 + self.draw.sample_below(5))
+        ]
         return sentence(coordinate(clauses))
 
     def infinitive(self) -> Phrase:

@@ -9,7 +9,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from regard.alignment.base import DEFAULT_ALIGNER
 from regard.analysis.inputs import Linker, Progress, System, no_progress
 from regard.api.systems import Companions
 from regard.config.extensions import hook
@@ -24,21 +23,12 @@ from regard.text.links import read_gold_links
 from regard.text.reading import read_expected_json
 
 _METRICS = ("bleu", "rep", "drop", "aer")
-QUICKSTART_SIZES: dict[Literal["train", "valid", "test"], int] = {"train": 5_000, "valid": 300, "test": 500}
-QUICKSTART_OVERRIDES = (
-    "model.embedding_size=64",
-    "model.encoder.hidden_size=128",
-    "model.decoder.hidden_size=128",
-    "model.dropout=0.0",
-    "training.batch_size=32",
-    "training.optimizer.learning_rate=5e-3",
-    "training.max_epochs=5",
-    "training.logging.every_steps=200",
-)
+QUICKSTART_SIZES: dict[Literal["train", "valid", "test"], int] = {"train": 4_000, "valid": 300, "test": 500}
 QUICKSTART_SYSTEMS = tuple(
     replace(system, label=system.name) for system in SYSTEMS if system.name in ("soft", "constrained")
 )
 _QUICKSTART_PAGE = "report.html"
+_CHECKER_PAIRS = 1_500  # more would take longer than a model
 _MAX_EXAMPLE_WORDS = 16  # an attention map of more source words does not fit a terminal
 
 
@@ -131,7 +121,7 @@ def _collect_report(tour: Tour, costs: Mapping[TourSystem, Costs], progress: Pro
     test = tour.corpus_path("test", "de"), tour.corpus_path("test", "en")
     pairs = list(read_pairs(CorpusConfig(source=str(test[0]), target=str(test[1]))))
     gold = list(read_gold_links(tour.corpus_path("test", "talp")))
-    align = Linker.load(tour.aligner(DEFAULT_ALIGNER), lowercase=False).align
+    align = Linker.load(tour.aligner(tour.links), lowercase=False).align
     loaded = (
         System(system.label, (str(tour.model_dir(system)),), tour.translator(system)) for system in costs
     )
@@ -174,6 +164,7 @@ def run_quickstart(
     progress: ProgressFactory,
     on_stage: Callable[[str], None] = lambda title: None,
     track: Progress = no_progress,
+    seed: int = 1,
 ) -> QuickstartResults:
     """Write the built-in corpus, train two models on it, translate the test text and compare them.
 
@@ -184,6 +175,7 @@ def run_quickstart(
         progress: Returns a context for the progress display of text preparation, such as `nullcontext`.
         on_stage: Function called with the title of each stage when it begins.
         track: Progress display of translation.
+        seed: The random seed of the text and of the models.
 
     Raises:
         TrainingInterruptedError: if a signal was received; the state is saved.
@@ -194,7 +186,7 @@ def run_quickstart(
         data = read_expected_json(stored, _StoredResults, "the results of the quickstart")
         return QuickstartResults(data.systems, data.signatures, page, None)
     on_stage("1. Corpus: German-English sentence pairs with gold word links")
-    tour = Tour(output_dir, QUICKSTART_SIZES, QUICKSTART_OVERRIDES, series=True)
+    tour = Tour(output_dir, QUICKSTART_SIZES, recipes="quickstart", series=True, seed=seed, links="hmm")
     tour.write_corpus()
     on_stage("2. Two models: soft attention, and attention bounded by fertilities")
     costs = {system: tour.train(system, progress) for system in QUICKSTART_SYSTEMS}
@@ -205,7 +197,7 @@ def run_quickstart(
     check = hook("report_check")
     if check is not None:
         # A later report of the bounded model uses the same coverage model.
-        companions = Companions(tour.model_dir(QUICKSTART_SYSTEMS[-1]))
+        companions = Companions(tour.model_dir(QUICKSTART_SYSTEMS[-1]), max_pairs=_CHECKER_PAIRS)
         find_errors = check(optional=True).load(companions, 0)
         sources = [source for source, _ in report.sentence_pairs]
         report = replace(report, check=find_errors and find_errors(report.systems, sources))

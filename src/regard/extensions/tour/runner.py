@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Literal
 
 from regard.alignment import Corpus, TrainingSetup, WordAligner, train_both
-from regard.alignment.base import default_config
+from regard.alignment.base import DEFAULT_ALIGNER, default_config
 from regard.api.loading import load_translator
 from regard.config import read_config
 from regard.config.extensions import require_hook
@@ -44,7 +44,7 @@ class TourSystem:
     """A system of the tour.
 
     Attributes:
-        name: The name of the recipe in `recipes/tour` and of the model directory.
+        name: The name of the recipe and of the model directory.
         label: The name in the report.
         summary: A one-sentence description of the system's innovation.
         citation: The reference to the paper.
@@ -150,15 +150,21 @@ class Tour:
     Attributes:
         output_dir: The output directory.
         sizes: The number of sentence pairs of each split.
+        recipes: The directory of the recipes of the systems.
         overrides: Options that override those of the neural systems' recipes, such as
             `training.max_epochs=1`.
         series: Whether the sentences are series of main clauses; see `random_sentences` of the corpus.
+        seed: The random seed of the text and of the neural systems.
+        links: The kind of word aligner that finds repeated and dropped words.
     """
 
     output_dir: Path
     sizes: Mapping[Literal["train", "valid", "test"], int] = field(default_factory=lambda: CORPUS_SIZES)
+    recipes: str = "tour"
     overrides: tuple[str, ...] = ()
     series: bool = False
+    seed: int = 1
+    links: str = DEFAULT_ALIGNER
 
     def corpus_path(self, split: str, suffix: str) -> Path:
         """Return the path of a corpus file with the ending `de`, `en` or `talp` (gold links)."""
@@ -171,13 +177,13 @@ class Tour:
     def write_corpus(self) -> None:
         """Write the built-in corpus."""
         write_splits = require_hook("example_corpus", "phrasebook")
-        write_splits(self.output_dir / "corpus", dict(self.sizes), seed=1, series=self.series)
+        write_splits(self.output_dir / "corpus", dict(self.sizes), seed=self.seed, series=self.series)
 
     def config(self, system: TourSystem) -> RunConfig:
         """Return the config of a system's recipe on the text of the tour."""
         # The word- and phrase-based systems do not have the options of neural training.
-        settings = () if system.aligner else self.overrides
-        config = read_config(RunConfig, recipes_dir("tour") / f"{system.name}.toml", settings)
+        settings = () if system.aligner else (f"seed={self.seed}", *self.overrides)
+        config = read_config(RunConfig, recipes_dir(self.recipes) / f"{system.name}.toml", settings)
         data = replace(
             config.data,
             cache_dir=str(self.output_dir / "prepared"),

@@ -36,6 +36,7 @@ from regard.config import configclass, option
 from regard.data.batch import Batch
 from regard.data.config import DataConfig
 from regard.data.dataset import PreparedData
+from regard.data.fertility import AlignerName, aligner_option
 from regard.data.guided_alignment import LinkUnit, SplitLinks
 from regard.errors import ConfigError, DataError
 from regard.models.base import ForwardOutput, TranslationModel
@@ -61,9 +62,9 @@ class GuidedAlignmentConfig:
     links: str | None = option(
         default=None,
         help="File of word links (i-j, from 0) as written by `regard align`, one line per pair of all "
-        "training corpora in their order. Default: the tokens of the training text are aligned with "
-        "the aligner `bayes`.",
+        "training corpora in their order. Default: the tokens of the training text are aligned.",
     )
+    aligner: AlignerName = aligner_option()
     units: LinkUnit = option(
         default="words",
         help="Unit of the indices in the file: words of the text files, separated by spaces or tabs, whose "
@@ -155,7 +156,7 @@ class GuidedAlignment(LossTerm):
         if self.config.links is not None:
             self.links = self._read_links(prepared, config)
             return
-        links = _align_training_split(prepared)
+        links = _align_training_split(prepared, self.config.aligner)
         has_prefix = [corpus.source_prefix is not None for corpus in config.train]
         # A source prefix is the first token of its row. It has no translation, so its links are removed.
         prefixed_rows = np.repeat(has_prefix, [int(corpus["kept"]) for corpus in split.corpora])
@@ -194,9 +195,8 @@ class GuidedAlignment(LossTerm):
         return total + guided_alignment_loss(outcome, own.values, self.config)
 
 
-def _align_training_split(prepared: PreparedData) -> SplitLinks:
+def _align_training_split(prepared: PreparedData, aligner: str) -> SplitLinks:
     """Return the token links of the training split: both directions, symmetrized by grow-diag-final-and."""
-    from regard.alignment.base import DEFAULT_ALIGNER
 
     def align() -> SplitLinks:
         from regard.alignment import TrainingSetup, train_both
@@ -204,10 +204,10 @@ def _align_training_split(prepared: PreparedData) -> SplitLinks:
 
         _log.info("aligning %s to guide attention", prepared.directory)
         corpus = prepared.alignment_corpus()
-        link_table = train_both(corpus, default_config(DEFAULT_ALIGNER), TrainingSetup(seed=1)).align(corpus)
+        link_table = train_both(corpus, default_config(aligner), TrainingSetup(seed=1)).align(corpus)
         return SplitLinks(np.stack([link_table.source, link_table.target], axis=1), link_table.offsets)
 
-    return _cached_links(prepared, f"{DEFAULT_ALIGNER}-{prepared.fingerprint[:16]}", align)
+    return _cached_links(prepared, f"{aligner}-{prepared.fingerprint[:16]}", align)
 
 
 def _cached_links(prepared: PreparedData, name: str, make: Callable[[], SplitLinks]) -> SplitLinks:
