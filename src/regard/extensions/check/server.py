@@ -1,7 +1,7 @@
 """Checks of translations for omissions, additions and repetitions: `POST /check`."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -22,17 +22,6 @@ from regard.extensions.serve.validation import pair_jobs
 from regard.text.words import split_whitespace
 
 _NO_DETECTOR = "the server has no detector of errors: start it with --checker DIRECTORY"
-
-
-@dataclass(frozen=True)
-class CheckSettings:
-    """The settings common to the checks of a batch.
-
-    Attributes:
-        detector: Name of the detector.
-    """
-
-    detector: str
 
 
 class CheckRequest(BaseModel):
@@ -146,15 +135,13 @@ class CheckServer:
         """Return the names of the detectors, the threshold and the notes for `GET /models`."""
         return {"detectors": list(self.detectors), "threshold": self.threshold, "notes": dict(NOTES)}
 
-    def process_batch(
-        self, settings: CheckSettings, jobs: Sequence[SentencePair]
-    ) -> list[CheckedSentence | Exception]:
+    def process_batch(self, detector: str, jobs: Sequence[SentencePair]) -> list[CheckedSentence | Exception]:
         """Return the checks, or errors, of a batch; the `work` function of a `Batcher`."""
 
         def work(jobs: Sequence[SentencePair]) -> Iterator[CheckedSentence | Exception]:
             texts = [job.source for job in jobs], [job.target for job in jobs]
             # One thread: the batcher already runs this function in a thread of its own.
-            yield from check(*texts, settings.detector, checker=self.model, num_threads=1).sentences
+            yield from check(*texts, detector, checker=self.model, num_threads=1).sentences
 
         return isolate_failures(work, jobs)
 
@@ -185,7 +172,7 @@ class CheckServer:
             lengths = [len(split_whitespace(job.source)) for job in jobs]
             if 0 in lengths:
                 raise HTTPException(422, f"sentence {lengths.index(0) + 1}: the source is empty")
-            futures = desk.queues[checker.name].submit(jobs, CheckSettings(detector), lengths)
+            futures = desk.queues[checker.name].submit(jobs, detector, lengths)
             sentences = await collect_answers(request, futures, config.request_timeout)
             numbered = tuple(replace(sentence, line=number) for number, sentence in enumerate(sentences, 1))
             content = CoverageCheck(detector, numbered).to_dict()
