@@ -147,7 +147,7 @@ def take_served_page(new_page: NewPage, model: Path, source: Path, output: Path)
         page = new_page()
         page.goto(address)
         lines = source.read_text(encoding="utf-8").splitlines()[:2]
-        page.locator("#text").fill("\n".join(line.replace(" .", ".") for line in lines))
+        page.locator("#text").fill("\n".join(line.replace(" .", ".").replace(" ,", ",") for line in lines))
         page.locator(".card .regard-map").first.wait_for()
         page.locator(".map-scale").first.select_option("log")
         page.locator(".row.target-row .name").nth(3).click()
