@@ -281,9 +281,7 @@ def prepare_data(config: DataConfig, progress: ProgressCallback | None = None) -
                 for files in (manifest["inputs"], inputs)
             )
             if manifest["wanted"] == wanted and earlier == current:
-                prepared = open_data(config)
-                _log_unknown_tokens(manifest["splits"])
-                return prepared
+                return open_data(config)
         except DataError as error:
             _log.warning("%s; the data is preprocessed again", error)
     check_outputs([described["path"] for described in inputs.values()], directories=[output_dir])
