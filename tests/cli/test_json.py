@@ -78,7 +78,6 @@ def test_json_of_a_command_is_that_of_its_result(directory, schema, monkeypatch,
     monkeypatch.setattr(Result, "to_dict", lambda self: made.append(own(self)) or made[-1])
     monkeypatch.setattr(tour_report, "QUICKSTART_SIZES", {"train": 100, "valid": 8, "test": 8})
     train_quickly(monkeypatch, 100)
-    monkeypatch.setattr(tour_report, "QUICKSTART_OVERRIDES", ("training.max_epochs=1",))
     monkeypatch.chdir(directory)
     written = written_by(COMMANDS[schema], tmp_path / "out.json")
     assert (written["schema"], written["schema_version"]) == (schema, 1)
