@@ -254,7 +254,6 @@ def prepare_detector(
 
 
 def _load_encoder(directory: Path | str | None, num_threads: int) -> Any:
-    """Return an encoder, None without a directory."""
     return None if directory is None else require_hook("text_encoder", "hf")(directory, num_threads)
 
 

@@ -180,12 +180,7 @@ _STREAM_FLAGS = {"json", "filter", "threshold", "findings", "annotate", "fail_on
 
 
 def _check_stream(call: ApiCall) -> None:
-    """Check the pairs on standard input in constant memory; write a row per sentence and its findings.
-
-    Raises:
-        DataError: if the input is not of the format.
-        UsageError: if a flag needs the whole text.
-    """
+    """Check the pairs on standard input in constant memory; write a row per sentence and its findings."""
     from regard.api.arguments import open_segments
     from regard.extensions.check.api import check_blocks, prepare_detector
     from regard.extensions.check.findings import file_form, find_errors

@@ -126,7 +126,6 @@ def corrupt(
 def _find_links(
     pairs: Sequence[WordPair], model: CoverageModel | WordAligner | Path | str | None, seed: int
 ) -> list[Links]:
-    """Return the word links of each pair."""
     if isinstance(model, Path | str):
         model = CoverageModel.load(model)
     if model is None:

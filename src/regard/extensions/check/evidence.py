@@ -276,7 +276,6 @@ class LinkModel:
 
 
 def _collect(table: TextPosteriors, counts: LinkCounts) -> Evidence:
-    """Return the evidence about both sides of a table."""
     words, numbers = table.words, table.numbers
     statistics = [np.zeros((len(side), NUM_LINK_STATISTICS + 3), np.float32) for side in numbers]
     arrays = *words.offsets, *numbers, table.cells, table.forward, table.backward

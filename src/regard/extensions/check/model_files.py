@@ -215,13 +215,11 @@ def _aligners(model: ErrorModel) -> dict[str, TextLinker]:
 
 
 def _group(arrays: Mapping[str, np.ndarray], group: str) -> dict[str, np.ndarray]:
-    """Return the arrays of a group by their names in it."""
     prefix = f"{group}/"
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
 def _array_forms(aligners: Mapping[str, TextLinker]) -> dict[str, ArrayForm]:
-    """Return the forms of the arrays in the file."""
     columns = len(STATISTICS)
     forms: dict[str, ArrayForm] = {
         "length/values": ("float64", -MAX_COUNT, MAX_COUNT, 3),
@@ -250,7 +248,6 @@ def _array_forms(aligners: Mapping[str, TextLinker]) -> dict[str, ArrayForm]:
 def _critical_words(
     description: _Description, aligner: TextLinker, arrays: Mapping[str, np.ndarray]
 ) -> CriticalWords:
-    """Return the numbers, names and negations of a model."""
     tables = [
         dict(zip(words.words, arrays[f"critical/{side}"].tolist(), strict=True))
         for side, words in zip(_SIDES, aligner.vocabularies, strict=True)
@@ -267,11 +264,7 @@ def _critical_words(
 
 
 def _link_model(name: str, aligner: TextLinker, arrays: Mapping[str, np.ndarray]) -> LinkModel:
-    """Return the model of links with a name in the directory.
-
-    Raises:
-        DataError: if the values of an array are not valid together.
-    """
+    """Return the model of links with a name in the directory."""
     source, target = (WordNorms(**_group(arrays, f"{name}.{side}")) for side in _SIDES)
     for side, norms in zip(_SIDES, (source, target), strict=True):
         # The second row contains deviations.

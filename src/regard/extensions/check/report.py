@@ -76,7 +76,6 @@ class ReportCheck:
         systems: Sequence[SystemResults],
         sources: Sequence[str],
     ) -> PageCheck:
-        """Return the errors in the translations of all systems."""
         sentences = []
         for system in systems:
             outputs = [result.text for result in system.sentences]

@@ -17,7 +17,7 @@ from regard.extensions.check.sentences import CheckedSentence
 from regard.extensions.serve.config import ServeConfig
 from regard.extensions.serve.dispatcher import Dispatcher, collect_answers
 from regard.extensions.serve.engine import isolate_failures
-from regard.extensions.serve.schemas import SentencePair
+from regard.extensions.serve.schemas import SentencePair, VersionedAnswer
 from regard.extensions.serve.validation import pair_jobs
 from regard.text.words import split_whitespace
 
@@ -81,11 +81,9 @@ class PairCheck(BaseModel):
     file_line: None = Field(description="Line of a segment in a file; not in answers.")
 
 
-class CheckAnswer(BaseModel):
+class CheckAnswer(VersionedAnswer):
     """The errors that a detector finds in pairs."""
 
-    schema_name: str = Field(alias="schema", description="Kind of the result.")
-    schema_version: int = Field(description="Version of the schema; it increases when a field changes.")
     detector: str = Field(description="Name of the detector.")
     num_sentences: int = Field(description="Number of pairs.")
     counts: dict[str, int] = Field(
@@ -175,5 +173,4 @@ class CheckServer:
             futures = desk.queues[checker.name].submit(jobs, detector, lengths)
             sentences = await collect_answers(request, futures, config.request_timeout)
             numbered = tuple(replace(sentence, line=number) for number, sentence in enumerate(sentences, 1))
-            content = CoverageCheck(detector, numbered).to_dict()
-            return JSONResponse(content)
+            return JSONResponse(CoverageCheck(detector, numbered).to_dict())

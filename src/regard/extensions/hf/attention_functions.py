@@ -209,7 +209,6 @@ def register_attention_function(name: str, normalizer: Callable[..., Tensor]) ->
 
 
 def _register(name: str, normalize: Normalize) -> None:
-    """Register an attention function and its kind of mask."""
     transformers = import_transformers()
     transformers.AttentionInterface.register(name, partial(normalized_attention, normalize))
     transformers.AttentionMaskInterface.register(name, _boolean_mask)

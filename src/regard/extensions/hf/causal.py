@@ -209,7 +209,6 @@ class HfCausal(TranslationModel):
 
     @staticmethod
     def _cache(past: Sequence[KeysValues] = ()) -> Any:
-        """Return a cache of transformers with the given keys and values of each layer."""
         from transformers import DynamicCache
 
         cache = DynamicCache()

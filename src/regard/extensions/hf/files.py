@@ -8,6 +8,7 @@ import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -35,20 +36,29 @@ _FIRST = (1980, 1, 1, 0, 0, 0)
 """Fixed modification time of the files in an archive, so that the same files give the same archive."""
 
 
+def import_package(name: str, message: str) -> Any:
+    """Import and return an optional package.
+
+    Raises:
+        UsageError: with the message, if it is not installed.
+    """
+    try:
+        return import_module(name)
+    except ImportError:
+        raise UsageError(message) from None
+
+
 def import_transformers() -> Any:
     """Import and return the package `transformers`.
 
     Raises:
         UsageError: if it is not installed.
     """
-    try:
-        import transformers
-    except ImportError:
-        raise UsageError(
-            "Hugging Face models require the package transformers, which is not installed: run "
-            "pip install 'regard[hf]'"
-        ) from None
-    return transformers
+    return import_package(
+        "transformers",
+        "Hugging Face models require the package transformers, which is not installed: run pip install "
+        "'regard[hf]'",
+    )
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from typing import Any
 
 from regard.config.extensions import require_hook
 from regard.errors import CheckpointError, DataError, RegardError, UsageError
-from regard.extensions.hf.files import convert_errors
+from regard.extensions.hf.files import convert_errors, import_package
 from regard.text.files import write_atomic
 from regard.text.paths import check_link
 from regard.version import __version__
@@ -33,12 +33,8 @@ _NO_PARTS = [".*", "*/.*", "training/*", "run/*", "*checkpoint*", "*optimizer*",
 
 
 def _import_hub(purpose: str) -> Any:
-    """Import and return `huggingface_hub`; without it, raise a `UsageError`."""
-    try:
-        import huggingface_hub
-    except ImportError:
-        raise UsageError(f"{purpose} the package huggingface_hub: pip install 'regard[hub]'") from None
-    return huggingface_hub
+    message = f"{purpose} the package huggingface_hub: pip install 'regard[hub]'"
+    return import_package("huggingface_hub", message)
 
 
 @contextmanager

@@ -189,7 +189,6 @@ class PromptTokenizer(PretrainedTokenizer):
         return ids if bare else [*self._front, *ids]
 
     def _special_ids_around(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Return the ids before and after every source sentence."""
         config = _with_prompt_file(self.config, self.learned, self.where)
         self.stop_at_newline = bool(config.stop_at_newline)
         self._prompt = prompt = _Prompt.build(self._hf, config, self.where)
@@ -210,7 +209,6 @@ class PromptTokenizer(PretrainedTokenizer):
         return self.prefix_ids, tuple(after if prompt.after else ())
 
     def _source_ids(self, line: str) -> list[int]:
-        """Return the library's ids of a source sentence."""
         if self._joins:
             ids = self._ids(self._prompt.before + line)
             if ids[: len(self.prefix_ids)] == list(self.prefix_ids):

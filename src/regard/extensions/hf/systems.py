@@ -18,10 +18,16 @@ from regard.config import configclass, option
 from regard.config.extensions import resolve_directory
 from regard.data.batch import PaddedSequences
 from regard.data.text import TextProcessor, TextSide
-from regard.errors import CheckpointError, ConfigError, UsageError
+from regard.errors import CheckpointError, ConfigError
 from regard.extensions.hf.attention_session import use_regard_attention
 from regard.extensions.hf.causal import CausalConfig, HfCausal, LoraConfig
-from regard.extensions.hf.files import GENERATION_CONFIG, HF_CONFIG, convert_errors, read_hf_config
+from regard.extensions.hf.files import (
+    GENERATION_CONFIG,
+    HF_CONFIG,
+    convert_errors,
+    import_package,
+    read_hf_config,
+)
 from regard.extensions.hf.layouts import InputLayout
 from regard.extensions.hf.loading import check_tokenizer_fit, load_auto_model, load_encoder, max_positions
 from regard.extensions.hf.model_format import (
@@ -187,8 +193,7 @@ class HfSystem(_DirectorySystem):
                 f"{directory}: a {content['model_type']} model is not a translation model; use it as the "
                 "encoder of model.kind = 'pretrained'"
             )
-        optional = ("encoder.pooler",)
-        model = load_auto_model("AutoModelForSeq2SeqLM", directory, model_dir is None, optional)
+        model = load_auto_model("AutoModelForSeq2SeqLM", directory, model_dir is None, ("encoder.pooler",))
         start = decoder_prefix(model, target)
         constraints = to_constraints(read_generation_settings(directory)[0], start, target)
         translation_model = HfSeq2Seq(model, config, source, target, start, constraints)
@@ -255,7 +260,6 @@ class CausalSystem(_DirectorySystem):
 
 
 def _pretrained_side(side: TextSide, name: str) -> PretrainedTokenizer:
-    """Return the pre-trained tokenizer of a side."""
     if not isinstance(side.tokenizer, PretrainedTokenizer):
         raise ConfigError(
             f"the model's {name} side needs the tokenizer that it was pre-trained with: set "
@@ -268,17 +272,13 @@ def _add_lora(model: Any, config: LoraConfig) -> None:
     """Add trainable low-rank matrices to the layers of a model in place, and fix its own parameters."""
     from transformers.pytorch_utils import Conv1D
 
-    try:
-        import peft
-    except ImportError:
-        raise UsageError("model.lora requires the package peft: run pip install 'regard[lora]'") from None
+    peft = import_package("peft", "model.lora requires the package peft: run pip install 'regard[lora]'")
     with convert_errors(
         ConfigError, "model.lora: peft cannot adapt this model; set model.lora.target_modules"
     ):
         settings = peft.LoraConfig(
             r=config.rank,
-            # peft declares integers, and only divides by the rank.
-            lora_alpha=config.alpha,  # type: ignore[arg-type]
+            lora_alpha=config.alpha,
             lora_dropout=config.dropout,
             target_modules=list(config.target_modules) or None,
             # GPT-2 stores its matrices transposed, in layers of this class.

@@ -95,7 +95,6 @@ class PretrainedTokenizer(Tokenizer):
             self._map_ids()
 
     def _map_ids(self) -> None:
-        """Build the mapping of ids."""
         hf, side, where = self._hf, self.side, self.where
         self.multilingual = hasattr(hf, "set_src_lang_special_tokens")
         # Language codes that are not in the library's vocabulary (M2M-100).

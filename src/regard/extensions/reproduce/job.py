@@ -40,8 +40,6 @@ from regard.training.trainer import TrainingResult
 
 _log = logging.getLogger(__name__)
 
-ReportFunction = Callable[[str], None]
-
 
 def run(job: TableJob, text: ExperimentText) -> None:
     """Train the models of a job and compute its unfinished rows.
@@ -150,7 +148,7 @@ class JobsFailedError(RegardError):
     """Raised if jobs ended with an error; the message names the jobs and the errors."""
 
 
-def run_jobs(jobs: Sequence[TableJob], text: ExperimentText, report: ReportFunction) -> None:
+def run_jobs(jobs: Sequence[TableJob], text: ExperimentText, report: Callable[[str], None]) -> None:
     """Run the unfinished jobs. A job that fails does not keep the others from running.
 
     Args:
@@ -197,7 +195,9 @@ def _unfinished_jobs(jobs: Sequence[TableJob]) -> list[TableJob]:
     return [job for job in jobs if job.output_dir in wanted]
 
 
-def _create_shared_files(jobs: Sequence[TableJob], text: ExperimentText, report: ReportFunction) -> None:
+def _create_shared_files(
+    jobs: Sequence[TableJob], text: ExperimentText, report: Callable[[str], None]
+) -> None:
     """Align the characters of inflection tables, and train the aligner for DROP."""
     if any(isinstance(job.config.data.target_tokenizer, ActionsConfig) for job in jobs):
         # Models that predict edit actions along the lemma need links of the characters of lemmas and forms.

@@ -243,12 +243,7 @@ class _Planner:
 
 
 def _test_split(table: Table, text: ExperimentText) -> str:
-    """Return the split that is used as the test set, after a check of its gold links.
-
-    Raises:
-        UsageError: if the text has no such split.
-        DataError: if gold links do not fit their text.
-    """
+    """Return the split that is used as the test set, after a check of its gold links."""
     split = "gold" if table.text_kind == "gold" else "test"
     if split not in text.test_checksums:
         raise UsageError(
@@ -260,11 +255,7 @@ def _test_split(table: Table, text: ExperimentText) -> str:
 
 
 def _check_gold(text: ExperimentText, links: Iterable[GoldLinks]) -> None:
-    """Check that the gold links fit their text, before any model is trained.
-
-    Raises:
-        DataError: if a link points beyond its sentence; the message gives the line.
-    """
+    """Check that the gold links fit their text, before any model is trained."""
     gold = list(links)
     sides = [
         [len(split_whitespace(line)) for line in text.lines("gold", side)] for side in ("source", "target")
@@ -280,11 +271,7 @@ def _check_gold(text: ExperimentText, links: Iterable[GoldLinks]) -> None:
 
 
 def _overrides_by_row(known: Sequence[str], overrides: Sequence[str]) -> dict[str, list[str]]:
-    """Return the overrides of each row.
-
-    Raises:
-        UsageError: if an override names an unknown row.
-    """
+    """Return the overrides of each row."""
     row_overrides: dict[str, list[str]] = {name: [] for name in known}
     for override in overrides:
         key, equals, value = override.partition("=")

@@ -134,7 +134,6 @@ def collect_results(
     jobs: Sequence[TableJob],
     text: ExperimentText,
     options: PlanOptions,
-    num_resamples: int = 1000,
 ) -> TableResults:
     """Collect the results of the finished rows; the language pair of the text selects the paper's numbers."""
     finished: dict[str, list[RowJob]] = {}
@@ -158,7 +157,7 @@ def collect_results(
                 continue  # not scored, or the text has no sentences in this length bin
             base = {} if row is table.rows[0] else _counts(first, metric)
             published = row.published.get(pair, {}).get(metric.name)
-            cells[metric.name] = _cell(metric, counts, base, published, num_resamples)
+            cells[metric.name] = _cell(metric, counts, base, published)
         results.append(RowResult(row, cells, runs))
     return TableResults(table, text, options, results)
 
@@ -178,17 +177,16 @@ def _cell(
     counts: dict[int, np.ndarray],
     base: dict[int, np.ndarray],
     published: float | None,
-    resamples: int,
 ) -> MetricResult:
     aggregate = METRIC_FUNCTIONS[metric.name].aggregate
     rows = np.stack(list(counts.values()))
-    estimate = bootstrap(rows, aggregate, resamples)
+    estimate = bootstrap(rows, aggregate)
     # Corpus scores are functions of summed counts, not means of the scores of sentences.
     scores = {seed: float(aggregate(array.sum(axis=0, keepdims=True))[0]) for seed, array in counts.items()}
     difference = None
     # A paired test needs the same sentences and seeds in both rows.
     if base.keys() == counts.keys() and rows.shape[1] > 1:
-        difference = paired_bootstrap(np.stack([base[seed] for seed in counts]), rows, aggregate, resamples)
+        difference = paired_bootstrap(np.stack([base[seed] for seed in counts]), rows, aggregate)
     return MetricResult(estimate, scores, difference, published, rows.shape[1])
 
 
@@ -211,7 +209,6 @@ def _cell_data(cell: MetricResult) -> dict[str, Any]:
 
 
 def _score_table(table: Table, results: Sequence[RowResult], pair: str) -> list[str]:
-    """Return the lines of the table of scores."""
     heads = [""]
     for metric in table.metrics:
         arrow = "↑" if metric.higher_is_better else "↓"

@@ -54,7 +54,6 @@ _STATUS_DESCRIPTIONS = {
 
 
 def _error_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Return the error responses of an endpoint, for its OpenAPI description."""
     return {
         status: {"model": ErrorResponse, "description": _STATUS_DESCRIPTIONS[status]}
         for status in sorted({405, 421, 500, *statuses})
@@ -164,11 +163,7 @@ def _add_translate(app: FastAPI, desk: Dispatcher, config: ServeConfig) -> None:
 
 
 def _jobs(asked: schemas.TranslateRequest, texts: SplitTexts, engine: ModelServer) -> list[SentenceJob]:
-    """Return the sentences to translate, with their fertilities.
-
-    Raises:
-        HTTPException: if a fertility belongs to a sentence that does not exist.
-    """
+    """Return the sentences to translate, with their fertilities."""
     count = len(texts.sentences)
     for fertility in asked.fertilities:
         if fertility.sentence >= count:
@@ -185,8 +180,6 @@ def _jobs(asked: schemas.TranslateRequest, texts: SplitTexts, engine: ModelServe
 
 
 async def _lines(futures: Sequence[Any], texts: SplitTexts, seconds: float) -> AsyncIterator[str]:
-    """Yield the lines of a streamed answer."""
-
     def line(content: Any) -> str:
         return format_json(content, separators=(",", ":")) + "\n"
 

@@ -150,11 +150,7 @@ class ModelServer:
             yield translation | {"plain_texts": plain_texts}
 
     def _bounds(self, translator: BaseTranslator, job: SentenceJob) -> Bounds | None:
-        """Return the fertilities of the tokens of a sentence, None for those of the model.
-
-        Raises:
-            UsageError: if the model does not support fertilities, or the sentence has no such word.
-        """
+        """Return the fertilities of the tokens of a sentence, None for those of the model."""
         if not job.fertilities:
             return None
         translator.require("fertility", "fertilities")

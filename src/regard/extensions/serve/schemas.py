@@ -18,7 +18,6 @@ from regard.generation.translation import Translation
 _REQUEST_CONFIG = ConfigDict(extra="forbid", strict=True)
 _MAX_FERTILITY = 1e6
 
-
 Number = Annotated[float, Field(ge=0, le=_MAX_FERTILITY, allow_inf_nan=False)]
 Index = Annotated[int, Field(ge=0, le=1_000_000)]
 
@@ -164,7 +163,7 @@ class SplitAnswer(BaseModel):
     sentences: list[SplitSentence]
 
 
-class _Versioned(BaseModel):
+class VersionedAnswer(BaseModel):
     """The name and the version of the schema of an answer."""
 
     schema_name: str = Field(alias="schema", description="Kind of the result.")
@@ -243,7 +242,7 @@ class SentenceAnswer(TranslationData):
     )
 
 
-class TranslateAnswer(_Versioned):
+class TranslateAnswer(VersionedAnswer):
     """The translations of texts."""
 
     model: str
@@ -251,7 +250,7 @@ class TranslateAnswer(_Versioned):
     texts: list[str] = Field(description="Best translation of each text, with the line breaks of the text.")
 
 
-class ScoreAnswer(_Versioned):
+class ScoreAnswer(VersionedAnswer):
     """Scores of translations."""
 
     model: str

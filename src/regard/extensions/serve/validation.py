@@ -173,7 +173,6 @@ def pair_jobs(pairs: Sequence[SentencePair], config: ServeConfig) -> list[Senten
 
 
 def _check_words(lines: Sequence[str], name: str, config: ServeConfig) -> None:
-    """Check the number of words of each line."""
     for number, line in enumerate(lines, 1):
         count = len(split_whitespace(line))
         if count > config.max_words:

@@ -193,7 +193,6 @@ def _future_cost(future, n, gap, mask):
 
 @njit(nogil=True, cache=True)
 def _stack_rows(stack, heads, counts, numbers):
-    """Return the hypotheses of a stack."""
     rows, row = np.empty(counts[stack], np.int64), heads[stack]
     for place in range(len(rows)):
         rows[place] = row

@@ -135,7 +135,6 @@ def _estimate_tables(config: PhraseConfig, prepared: PreparedData, seed: int, th
 
 
 def _lowercase(text: Text) -> Text:
-    """Return one side of a corpus with lowercased words."""
     numbers: defaultdict[str, int] = defaultdict()
     numbers.default_factory = numbers.__len__
     new = np.array([numbers[word.lower()] for word in text.words.words], dtype=np.int32)
